@@ -1,0 +1,10 @@
+//! The ground every other room stands on: ids, time, secrets and their redaction, atomic files,
+//! locks, failpoints and the path jail. It knows nothing of Nexus's own files or tables.
+
+pub mod clock;
+pub mod failpoint;
+pub mod file;
+pub mod id;
+pub mod jail;
+pub mod lock;
+pub mod redact;

@@ -1,0 +1,123 @@
+//! Exclusive locks held through an open file, so that they end with the process that holds them.
+//!
+//! The lock is the kernel's `flock`, never the text in the file: a recycled PID cannot block a
+//! start, and a killed holder leaves nothing to clean up. The PID inside is for people.
+
+use std::fs::{File, OpenOptions, TryLockError};
+use std::io::{Read, Seek, SeekFrom, Write};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+
+use crate::file::FileError;
+
+/// A lock that is held until this value is dropped.
+#[derive(Debug)]
+pub struct HeldLock {
+    file: File,
+    path: PathBuf,
+}
+
+/// Why the lock was not taken.
+#[derive(Debug, thiserror::Error)]
+pub enum LockError {
+    /// Another live process holds it.
+    #[error("{path} is held by {}", holder_text(*.holder))]
+    Held {
+        /// The lock file.
+        path: PathBuf,
+        /// The holder's process id, when the file says it.
+        holder: Option<u32>,
+    },
+    /// The lock file could not be opened or written.
+    #[error(transparent)]
+    File(#[from] FileError),
+}
+
+fn holder_text(holder: Option<u32>) -> String {
+    holder.map_or_else(|| "another process".to_owned(), |pid| format!("process {pid}"))
+}
+
+impl HeldLock {
+    /// Takes the lock at once or says who holds it; writes this process's id into the file.
+    ///
+    /// # Errors
+    /// See [`LockError`].
+    pub fn acquire(path: &Path) -> Result<Self, LockError> {
+        let failed = |error| FileError::new("locking", path, error);
+        let mut file = OpenOptions::new()
+            .read(true)
+            .write(true)
+            .create(true)
+            .truncate(false)
+            .mode(0o600)
+            .open(path)
+            .map_err(failed)?;
+        match file.try_lock() {
+            Ok(()) => {}
+            Err(TryLockError::WouldBlock) => {
+                return Err(LockError::Held { path: path.to_owned(), holder: read_pid(&mut file) });
+            }
+            Err(TryLockError::Error(error)) => return Err(failed(error).into()),
+        }
+        file.set_len(0).map_err(failed)?;
+        file.seek(SeekFrom::Start(0)).map_err(failed)?;
+        writeln!(file, "{}", std::process::id()).map_err(failed)?;
+        Ok(Self { file, path: path.to_owned() })
+    }
+
+    /// Returns the lock file's path.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Empties the file and gives the lock up. Dropping gives it up too but leaves the PID text.
+    pub fn release(self) {
+        // The kernel lock goes with the file either way; an old PID in it misleads nobody but a reader.
+        let _ = self.file.set_len(0);
+    }
+}
+
+/// Returns the process id of the live holder of the lock at `path`, if anybody holds it.
+pub fn holder(path: &Path) -> Option<u32> {
+    let mut file = OpenOptions::new().read(true).open(path).ok()?;
+    match file.try_lock_shared() {
+        Err(TryLockError::WouldBlock) => read_pid(&mut file),
+        Ok(()) | Err(TryLockError::Error(_)) => None,
+    }
+}
+
+fn read_pid(file: &mut File) -> Option<u32> {
+    let mut text = String::new();
+    file.seek(SeekFrom::Start(0)).ok()?;
+    file.take(32).read_to_string(&mut text).ok()?;
+    text.trim().parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_second_holder_learns_the_first_ones_pid() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("nex.pid");
+        let held = HeldLock::acquire(&path).unwrap();
+        match HeldLock::acquire(&path) {
+            Err(LockError::Held { holder, .. }) => assert_eq!(holder, Some(std::process::id())),
+            other => panic!("expected Held, got {other:?}"),
+        }
+        assert_eq!(super::holder(&path), Some(std::process::id()));
+        held.release();
+        assert_eq!(super::holder(&path), None);
+        HeldLock::acquire(&path).unwrap();
+    }
+
+    #[test]
+    fn a_stale_pid_blocks_nobody() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("nex.pid");
+        // Process 1 is always alive: a PID test would refuse here for ever.
+        File::create(&path).unwrap().write_all(b"1\n").unwrap();
+        HeldLock::acquire(&path).unwrap();
+    }
+}

@@ -1,0 +1,135 @@
+//! One redactor for every text that leaves: known secrets and things that look like secrets
+//! become a placeholder.
+
+use std::sync::RwLock;
+
+/// What stands where a secret stood.
+pub const PLACEHOLDER: &str = "[redacted]";
+
+/// Prefixes of keys issued by well-known services; what follows them up to a non-key character is hidden.
+const KNOWN_PREFIXES: &[&str] = &[
+    "sk-ant-",
+    "sk-",
+    "xoxb-",
+    "xoxa-",
+    "xoxp-",
+    "xoxr-",
+    "xoxs-",
+    "ghp_",
+    "gho_",
+    "ghs_",
+    "github_pat_",
+    "AIza",
+    "AKIA",
+    "glpat-",
+    "hf_",
+    "Bearer ",
+];
+
+/// Shortest tail after a known prefix that counts as a key.
+const SHORTEST_TAIL: usize = 16;
+/// Shortest exact secret worth hiding; shorter ones would blank ordinary words.
+const SHORTEST_SECRET: usize = 8;
+
+/// Hides registered secrets exactly and well-known key shapes by prefix.
+#[derive(Debug, Default)]
+pub struct Redactor {
+    secrets: RwLock<Vec<SecretText>>,
+}
+
+struct SecretText(String);
+
+impl std::fmt::Debug for SecretText {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter.write_str(PLACEHOLDER)
+    }
+}
+
+impl Redactor {
+    /// Makes a redactor that knows only key shapes.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Remembers a secret value so that it never leaves again.
+    pub fn register(&self, secret: &str) {
+        if secret.len() < SHORTEST_SECRET {
+            return;
+        }
+        let mut secrets = self.secrets.write().unwrap_or_else(std::sync::PoisonError::into_inner);
+        if !secrets.iter().any(|known| known.0 == secret) {
+            secrets.push(SecretText(secret.to_owned()));
+        }
+    }
+
+    /// Returns `text` with every secret replaced by the placeholder.
+    pub fn redact(&self, text: &str) -> String {
+        let mut result = text.to_owned();
+        let secrets = self.secrets.read().unwrap_or_else(std::sync::PoisonError::into_inner);
+        for secret in secrets.iter() {
+            if result.contains(&secret.0) {
+                result = result.replace(&secret.0, PLACEHOLDER);
+            }
+        }
+        for prefix in KNOWN_PREFIXES {
+            if result.contains(prefix) {
+                result = redact_prefix(&result, prefix);
+            }
+        }
+        result
+    }
+}
+
+fn redact_prefix(text: &str, prefix: &str) -> String {
+    let mut result = String::with_capacity(text.len());
+    let mut rest = text;
+    while let Some(at) = rest.find(prefix) {
+        let tail_start = at + prefix.len();
+        let tail_length = rest[tail_start..]
+            .find(|letter: char| !(letter.is_ascii_alphanumeric() || matches!(letter, '-' | '_' | '.')))
+            .unwrap_or(rest.len() - tail_start);
+        let starts_a_word =
+            rest[..at].chars().next_back().is_none_or(|letter| !letter.is_ascii_alphanumeric());
+        if tail_length >= SHORTEST_TAIL && starts_a_word {
+            result.push_str(&rest[..at]);
+            result.push_str(PLACEHOLDER);
+        } else {
+            result.push_str(&rest[..tail_start + tail_length]);
+        }
+        rest = &rest[tail_start + tail_length..];
+    }
+    result.push_str(rest);
+    result
+}
+
+/// Shows a secret's head and tail only, for listings: `sk-a…9f2c`.
+pub fn mask(secret: &str) -> String {
+    let letters: Vec<char> = secret.chars().collect();
+    if letters.len() < 12 {
+        return "…".to_owned();
+    }
+    let head: String = letters[..4].iter().collect();
+    let tail: String = letters[letters.len() - 4..].iter().collect();
+    format!("{head}…{tail}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn registered_secrets_and_known_shapes_disappear() {
+        let redactor = Redactor::new();
+        redactor.register("correct horse battery");
+        let key = format!("sk-ant-{}", "a1".repeat(12));
+        let text = format!("a correct horse battery, {key}! and risk-based-assessment-of-things");
+        assert_eq!(redactor.redact(&text), "a [redacted], [redacted]! and risk-based-assessment-of-things");
+        assert!(!format!("{redactor:?}").contains("horse"));
+    }
+
+    #[test]
+    fn mask_shows_little() {
+        assert_eq!(mask("sk-ant-0123456789abcdef"), "sk-a…cdef");
+        assert_eq!(mask("short"), "…");
+    }
+}

@@ -1,0 +1,3 @@
+//! The `nexus` binary.
+
+fn main() {}

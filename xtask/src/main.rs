@@ -1,0 +1,3 @@
+//! Checks, benches and soaks of the workspace.
+
+fn main() {}

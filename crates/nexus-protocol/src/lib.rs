@@ -1,1 +1,10 @@
-//! (empty room)
+//! What crosses a boundary: control-plane requests and answers, bus events, and the tool contract.
+//! Types only; nothing here opens, runs or stores anything.
+
+pub mod bus;
+pub mod chat;
+pub mod error;
+pub mod run;
+pub mod status;
+pub mod tool;
+pub mod trace;

@@ -1,0 +1,146 @@
+//! The neutral conversation that every model understands.
+
+use std::sync::Arc;
+
+use nexus_protocol::tool::ToolSpec;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+/// Everything one model call is given.
+#[derive(Debug, Clone)]
+pub struct Conversation {
+    /// System prompt; byte-identical from turn to turn of a session wherever possible.
+    pub system: Arc<str>,
+    /// Messages, oldest first; the last one is the user's or a set of tool results.
+    pub messages: Vec<Message>,
+    /// Tools the model may call; fixed when the session was made.
+    pub tools: Arc<[ToolSpec]>,
+    /// Longest reply, in tokens.
+    pub max_tokens: u32,
+}
+
+/// Who speaks in a message.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Role {
+    /// The person, the runtime, or tool results.
+    User,
+    /// The model.
+    Assistant,
+}
+
+/// One message.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Message {
+    /// Who speaks.
+    pub role: Role,
+    /// What, in order.
+    pub content: Vec<Content>,
+}
+
+impl Message {
+    /// A user message of one text.
+    pub fn user(text: impl Into<String>) -> Self {
+        Self { role: Role::User, content: vec![Content::Text { text: text.into() }] }
+    }
+
+    /// An assistant message of one text.
+    pub fn assistant(text: impl Into<String>) -> Self {
+        Self { role: Role::Assistant, content: vec![Content::Text { text: text.into() }] }
+    }
+
+    /// Returns all text of the message, parts joined by a line break.
+    pub fn text(&self) -> String {
+        let texts: Vec<&str> = self
+            .content
+            .iter()
+            .filter_map(|part| match part {
+                Content::Text { text } => Some(text.as_str()),
+                Content::Thinking { .. } | Content::ToolUse { .. } | Content::ToolResult { .. } => None,
+            })
+            .collect();
+        texts.join("\n")
+    }
+}
+
+/// One part of a message.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "type", rename_all = "snake_case")]
+pub enum Content {
+    /// Plain text.
+    Text {
+        /// The text.
+        text: String,
+    },
+    /// Reasoning that is kept apart from the reply.
+    Thinking {
+        /// The reasoning.
+        text: String,
+        /// Opaque proof that some providers want back.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        signature: Option<String>,
+    },
+    /// The model calls a tool.
+    ToolUse {
+        /// The call's id, as the model made it.
+        id: String,
+        /// Tool name.
+        name: String,
+        /// Arguments; not yet checked against the schema.
+        input: Value,
+    },
+    /// What a tool call gave back.
+    ToolResult {
+        /// The call it answers.
+        tool_use_id: String,
+        /// Text for the model.
+        text: String,
+        /// The call did not do what was asked.
+        is_error: bool,
+    },
+}
+
+/// Why the model stopped.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum StopReason {
+    /// It had said everything.
+    EndTurn,
+    /// It wants its tools called.
+    ToolUse,
+    /// It ran into `max_tokens`.
+    MaxTokens,
+    /// The provider refused to go on.
+    Refusal,
+}
+
+/// What a call cost, in tokens.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Usage {
+    /// Input tokens that were neither read from nor written to a cache.
+    pub input: u64,
+    /// Tokens produced.
+    pub output: u64,
+    /// Input tokens read from a cache.
+    pub cache_read: u64,
+    /// Input tokens written to a cache.
+    pub cache_write: u64,
+    /// Part of `output` that was reasoning.
+    pub reasoning: u64,
+}
+
+impl Usage {
+    /// Returns all tokens of the call.
+    pub const fn total(&self) -> u64 {
+        self.input + self.output + self.cache_read + self.cache_write
+    }
+
+    /// Adds another call's cost.
+    pub fn add(&mut self, other: &Self) {
+        self.input += other.input;
+        self.output += other.output;
+        self.cache_read += other.cache_read;
+        self.cache_write += other.cache_write;
+        self.reasoning += other.reasoning;
+    }
+}

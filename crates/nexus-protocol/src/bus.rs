@@ -1,0 +1,100 @@
+//! Bus events: what observers see while it happens. Nothing depends on anybody listening.
+
+use nexus_base::clock::Timestamp;
+use nexus_base::id::{MessageId, OutboxId, RequestId, SessionLabel, ToolCallId, TurnId};
+use serde::{Deserialize, Serialize};
+
+/// One event with its place in this boot's order.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct BusEvent {
+    /// Counts up by one for each event of this boot.
+    pub seq: u64,
+    /// When it happened.
+    pub at: Timestamp,
+    /// The request tree it belongs to, so that a client can follow one conversation.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub root_request_id: Option<RequestId>,
+    /// What happened.
+    #[serde(flatten)]
+    pub body: BusBody,
+}
+
+/// What can happen. `type` is the stable name.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "type", content = "properties")]
+pub enum BusBody {
+    /// A piece of text the assistant is saying right now.
+    #[serde(rename = "agent.streaming.token")]
+    Delta { request_id: RequestId, session: SessionLabel, turn_id: TurnId, attempt: u32, text: String },
+    /// A turn began.
+    #[serde(rename = "turn.created")]
+    TurnStarted { request_id: RequestId, session: SessionLabel, turn_id: TurnId, attempt: u32 },
+    /// A turn ended, with the state a person would call it by.
+    #[serde(rename = "turn.completed")]
+    TurnEnded { request_id: RequestId, session: SessionLabel, turn_id: TurnId, state: TurnState },
+    /// A reply is readable in `chat.history`.
+    #[serde(rename = "chat.final")]
+    Reply {
+        request_id: RequestId,
+        session: SessionLabel,
+        turn_id: TurnId,
+        outbox_id: OutboxId,
+        message_id: MessageId,
+        state: TurnState,
+        text: String,
+    },
+    /// A tool call began.
+    #[serde(rename = "agent.tool.started")]
+    ToolStarted { session: SessionLabel, turn_id: TurnId, tool_call_id: ToolCallId, tool: String, summary: String },
+    /// A tool call ended.
+    #[serde(rename = "agent.tool.completed")]
+    ToolEnded {
+        session: SessionLabel,
+        turn_id: TurnId,
+        tool_call_id: ToolCallId,
+        tool: String,
+        is_error: bool,
+        duration_ms: u64,
+    },
+    /// A worker was sent off.
+    #[serde(rename = "worker.dispatched")]
+    WorkerDispatched { parent: SessionLabel, session: SessionLabel, request_id: RequestId, task: String },
+    /// A worker came back, whatever the outcome.
+    #[serde(rename = "worker.completed")]
+    WorkerEnded { parent: SessionLabel, session: SessionLabel, status: String },
+    /// A request passed a pipeline stage.
+    #[serde(rename = "nex.request.stage")]
+    Stage { request_id: RequestId, stage: String },
+    /// A request reached its end.
+    #[serde(rename = "nex.request.completed")]
+    RequestEnded { request_id: RequestId, status: String },
+    /// No queued or running item is left in a request's tree and its replies are delivered.
+    #[serde(rename = "chat.quiescent")]
+    Quiescent { request_id: RequestId },
+    /// The daemon is ready.
+    #[serde(rename = "system.started")]
+    Started { version: String },
+    /// The daemon is draining.
+    #[serde(rename = "system.stopping")]
+    Stopping,
+    /// A new configuration is in force.
+    #[serde(rename = "system.config_reloaded")]
+    ConfigReloaded,
+    /// A slow reader missed this many events.
+    #[serde(rename = "bus.gap")]
+    Gap { missed: u64 },
+}
+
+/// How a turn stands or ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum TurnState {
+    /// It said what it had to say.
+    Final,
+    /// It ended with `wait`: a worker's result will bring the next turn.
+    Waiting,
+    /// It was interrupted; what it had said is kept.
+    Aborted,
+    /// It failed; the reply says why.
+    Error,
+}

@@ -1,0 +1,154 @@
+//! The story of a request as `GET /api/requests/{id}` and `nexus trace` show it.
+
+use nexus_base::clock::Timestamp;
+use nexus_base::id::{EventId, RequestId, SessionLabel, TurnId};
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+/// The eight pipeline stages, in order.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub enum Stage {
+    /// Durable insert, then the acknowledgement.
+    ReceiveEvent,
+    /// Who sent it.
+    ResolveIdentity,
+    /// May they.
+    ResolveAccess,
+    /// Automations that may enrich or handle it.
+    RunAutomations,
+    /// What the model will be told.
+    AssembleContext,
+    /// The turn itself.
+    RunAgent,
+    /// The reply reaches its channel.
+    DeliverResponse,
+    /// Trace closed, outbound event written.
+    Finalize,
+}
+
+impl Stage {
+    /// Every stage, in order.
+    pub const ALL: [Self; 8] = [
+        Self::ReceiveEvent,
+        Self::ResolveIdentity,
+        Self::ResolveAccess,
+        Self::RunAutomations,
+        Self::AssembleContext,
+        Self::RunAgent,
+        Self::DeliverResponse,
+        Self::Finalize,
+    ];
+
+    /// Returns the stable name.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::ReceiveEvent => "receiveEvent",
+            Self::ResolveIdentity => "resolveIdentity",
+            Self::ResolveAccess => "resolveAccess",
+            Self::RunAutomations => "runAutomations",
+            Self::AssembleContext => "assembleContext",
+            Self::RunAgent => "runAgent",
+            Self::DeliverResponse => "deliverResponse",
+            Self::Finalize => "finalize",
+        }
+    }
+}
+
+/// One stage's time in a request.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct StageTiming {
+    /// Stage name.
+    pub stage: String,
+    /// Start, Unix milliseconds.
+    pub started_at: Timestamp,
+    /// Microseconds spent.
+    pub duration_us: u64,
+}
+
+/// One tool call as the trace shows it.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ToolCallView {
+    /// Tool name.
+    pub tool: String,
+    /// Arguments, redacted and cut.
+    pub arguments: Value,
+    /// `completed`, `failed`, `interrupted`, `running`.
+    pub status: String,
+    /// First part of the result.
+    pub result: String,
+    /// Milliseconds, once it ended.
+    pub duration_ms: Option<u64>,
+    /// Worker session this call started.
+    pub spawned_session: Option<SessionLabel>,
+}
+
+/// One request and what it led to.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct RequestView {
+    /// The request.
+    pub request_id: RequestId,
+    /// The request it belongs to, for workers and their results.
+    pub parent_request_id: Option<RequestId>,
+    /// The event that began it.
+    pub event_id: EventId,
+    /// `message`, `worker_task`, `worker_result`, …
+    pub event_type: String,
+    /// Where it came from.
+    pub event_source: String,
+    /// Last stage reached.
+    pub stage: String,
+    /// processing, completed, skipped, denied, handled_by_automation, failed, interrupted.
+    pub status: String,
+    /// Session it ran in.
+    pub session: Option<SessionLabel>,
+    /// Turn it produced.
+    pub turn_id: Option<TurnId>,
+    /// Attempts the turn needed.
+    pub attempts: u32,
+    /// Model that answered, `provider/model`.
+    pub model: Option<String>,
+    /// What was asked, cut.
+    pub input: String,
+    /// What was answered, cut.
+    pub output: String,
+    /// Tokens in and out.
+    pub input_tokens: u64,
+    /// Tokens the model produced.
+    pub output_tokens: u64,
+    /// When it began.
+    pub started_at: Timestamp,
+    /// When it ended.
+    pub completed_at: Option<Timestamp>,
+    /// Time in each stage.
+    pub stages: Vec<StageTiming>,
+    /// Tool calls in order.
+    pub tool_calls: Vec<ToolCallView>,
+    /// Failure, if any.
+    pub error: Option<String>,
+    /// Requests that this one led to, oldest first.
+    pub children: Vec<RequestView>,
+}
+
+/// One row of `GET /api/requests`.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct RequestSummary {
+    /// The request.
+    pub request_id: RequestId,
+    /// What kind of event began it.
+    pub event_type: String,
+    /// Session it ran in.
+    pub session: Option<SessionLabel>,
+    /// Where it stands.
+    pub status: String,
+    /// What was asked, cut.
+    pub input: String,
+    /// When it began.
+    pub started_at: Timestamp,
+    /// Milliseconds from start to end.
+    pub duration_ms: Option<u64>,
+}

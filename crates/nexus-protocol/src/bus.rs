@@ -45,7 +45,13 @@ pub enum BusBody {
     },
     /// A tool call began.
     #[serde(rename = "agent.tool.started")]
-    ToolStarted { session: SessionLabel, turn_id: TurnId, tool_call_id: ToolCallId, tool: String, summary: String },
+    ToolStarted {
+        session: SessionLabel,
+        turn_id: TurnId,
+        tool_call_id: ToolCallId,
+        tool: String,
+        summary: String,
+    },
     /// A tool call ended.
     #[serde(rename = "agent.tool.completed")]
     ToolEnded {

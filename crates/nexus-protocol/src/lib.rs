@@ -4,6 +4,7 @@
 pub mod bus;
 pub mod chat;
 pub mod error;
+pub mod framing;
 pub mod run;
 pub mod status;
 pub mod tool;

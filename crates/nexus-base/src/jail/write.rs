@@ -1,0 +1,228 @@
+//! Making, replacing and moving things inside the jail.
+
+use std::ffi::{OsStr, OsString};
+use std::fs::File;
+use std::io::Write as _;
+use std::os::fd::{AsFd, OwnedFd};
+use std::path::Path;
+
+use rustix::fs::{AtFlags, FileType, Mode, OFlags};
+use rustix::io::Errno;
+
+use super::{Jail, JailError, PathFault, RelativePath, check_relative};
+use crate::failpoint;
+use crate::file::{Created, Durability};
+
+/// Names of files being written start with this, so that left-overs of a crash are recognised.
+pub const TEMPORARY_PREFIX: &str = ".nexus-tmp-";
+
+impl Jail {
+    /// Makes a folder and its missing parents, each with `mode`; existing ones are left alone.
+    ///
+    /// # Errors
+    /// See [`JailError`]; a file or link in the way is one.
+    pub fn create_dir_all(&self, path: impl AsRef<Path>, mode: u32) -> Result<Created, JailError> {
+        let path = check_relative(path)?;
+        let failed = |errno| JailError::from_errno("creating folder", path.as_path(), errno);
+        let mut created = Created::AlreadyThere;
+        let mut held: Option<OwnedFd> = None;
+        for name in path.components() {
+            let parent = held.as_ref().map_or_else(|| self.root.as_fd(), AsFd::as_fd);
+            created = match rustix::fs::mkdirat(parent, name, mode_of(mode)) {
+                Ok(()) => Created::New,
+                Err(Errno::EXIST) => Created::AlreadyThere,
+                Err(errno) => return Err(failed(errno)),
+            };
+            let child = self.open_child(parent, name, self.mounts).map_err(failed)?;
+            if created == Created::New {
+                // The umask took its share of the mode above.
+                rustix::fs::fchmod(&child, mode_of(mode)).map_err(failed)?;
+            }
+            held = Some(child);
+        }
+        Ok(created)
+    }
+
+    /// Replaces the file at `path`, or makes it with `mode`, in one step. An existing file keeps its
+    /// mode; a link or folder in its place is an error and stays.
+    ///
+    /// # Errors
+    /// See [`JailError`]; the old file is then untouched.
+    pub fn write_atomic(
+        &self,
+        path: impl AsRef<Path>,
+        content: &[u8],
+        mode: u32,
+        durability: Durability,
+    ) -> Result<(), JailError> {
+        let path = check_relative(path)?;
+        let (folder, name) = self.folder_and_name(&path)?;
+        let failed = |errno| JailError::from_errno("writing", path.as_path(), errno);
+        let mode = match rustix::fs::statat(&folder, name, AtFlags::SYMLINK_NOFOLLOW) {
+            Ok(stat) => match FileType::from_raw_mode(stat.st_mode) {
+                FileType::RegularFile => Mode::from_raw_mode(stat.st_mode),
+                FileType::Symlink => return Err(JailError::Symlink { path: path.into() }),
+                _ => return Err(JailError::NotAFile { path: path.into() }),
+            },
+            Err(Errno::NOENT) => mode_of(mode),
+            Err(errno) => return Err(failed(errno)),
+        };
+        let staged = Staged::write(&folder, &path, content, mode, durability)?;
+        failpoint::hit("jail.staged");
+        // A rename replaces whatever stands at the name, a link included, and follows nothing.
+        rustix::fs::renameat(&folder, &staged.name, &folder, name).map_err(failed)?;
+        staged.keep();
+        sync_folder(&folder, &path, durability)
+    }
+
+    /// Makes the file at `path` unless something of that name stands there already.
+    ///
+    /// # Errors
+    /// See [`JailError`].
+    pub fn create_once(
+        &self,
+        path: impl AsRef<Path>,
+        content: &[u8],
+        mode: u32,
+        durability: Durability,
+    ) -> Result<Created, JailError> {
+        let path = check_relative(path)?;
+        let (folder, name) = self.folder_and_name(&path)?;
+        if rustix::fs::statat(&folder, name, AtFlags::SYMLINK_NOFOLLOW).is_ok() {
+            return Ok(Created::AlreadyThere);
+        }
+        let staged = Staged::write(&folder, &path, content, mode_of(mode), durability)?;
+        failpoint::hit("jail.staged");
+        match rename_without_replacing(&folder, &staged.name, &folder, name) {
+            Ok(()) => {
+                staged.keep();
+                sync_folder(&folder, &path, durability)?;
+                Ok(Created::New)
+            }
+            Err(Errno::EXIST) => Ok(Created::AlreadyThere),
+            Err(errno) => Err(JailError::from_errno("creating", path.as_path(), errno)),
+        }
+    }
+
+    /// Moves a file or folder; never onto something that exists.
+    ///
+    /// # Errors
+    /// See [`JailError`].
+    pub fn rename(&self, from: impl AsRef<Path>, to: impl AsRef<Path>) -> Result<(), JailError> {
+        let (from, to) = (check_relative(from)?, check_relative(to)?);
+        let (from_folder, from_name) = self.folder_and_name(&from)?;
+        let (to_folder, to_name) = self.folder_and_name(&to)?;
+        rename_without_replacing(&from_folder, from_name, &to_folder, to_name).map_err(|errno| {
+            let about = if errno == Errno::EXIST || errno == Errno::NOTEMPTY { &to } else { &from };
+            JailError::from_errno("renaming", about.as_path(), errno)
+        })
+    }
+
+    /// Makes what was done in the folder at `path` survive a loss of power.
+    ///
+    /// # Errors
+    /// See [`JailError`].
+    pub fn sync(&self, path: impl AsRef<Path>) -> Result<(), JailError> {
+        let path = check_relative(path)?;
+        sync_folder(&self.open_folder(&path)?, &path, Durability::PowerLoss)
+    }
+
+    /// Opens the folder a path lies in and gives its last name.
+    pub(super) fn folder_and_name<'path>(
+        &self,
+        path: &'path RelativePath,
+    ) -> Result<(OwnedFd, &'path OsStr), JailError> {
+        let Some((folder, name)) = path.split() else {
+            return Err(JailError::Escape { path: self.path.clone(), fault: PathFault::Empty });
+        };
+        Ok((self.open_folder(&folder)?, name))
+    }
+}
+
+/// A temporary file that is removed again unless kept.
+struct Staged<'folder> {
+    folder: &'folder OwnedFd,
+    name: OsString,
+    kept: bool,
+}
+
+impl<'folder> Staged<'folder> {
+    fn write(
+        folder: &'folder OwnedFd,
+        path: &RelativePath,
+        content: &[u8],
+        mode: Mode,
+        durability: Durability,
+    ) -> Result<Self, JailError> {
+        let failed = |source| JailError::io("writing", path.as_path(), source);
+        let name = temporary_name().map_err(failed)?;
+        let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let handle = rustix::fs::openat(folder, &name, flags, Mode::RUSR | Mode::WUSR)
+            .map_err(|errno| JailError::from_errno("writing", path.as_path(), errno))?;
+        let staged = Self { folder, name, kept: false };
+        rustix::fs::fchmod(&handle, mode).map_err(|errno| failed(errno.into()))?;
+        let mut file = File::from(handle);
+        file.write_all(content).map_err(failed)?;
+        if durability == Durability::PowerLoss {
+            file.sync_all().map_err(failed)?;
+        }
+        Ok(staged)
+    }
+
+    fn keep(mut self) {
+        self.kept = true;
+    }
+}
+
+impl Drop for Staged<'_> {
+    fn drop(&mut self) {
+        if !self.kept {
+            // Best effort: a left-over is recognisable by its name and harmless.
+            let _ = rustix::fs::unlinkat(self.folder, &self.name, AtFlags::empty());
+        }
+    }
+}
+
+/// Returns a name nobody else uses.
+pub(super) fn temporary_name() -> Result<OsString, std::io::Error> {
+    let mut random = [0_u8; 12];
+    getrandom::fill(&mut random).map_err(|error| std::io::Error::other(error.to_string()))?;
+    let mut name = String::from(TEMPORARY_PREFIX);
+    for byte in random {
+        name.push(char::from(b"0123456789abcdef"[usize::from(byte >> 4)]));
+        name.push(char::from(b"0123456789abcdef"[usize::from(byte & 15)]));
+    }
+    Ok(name.into())
+}
+
+fn mode_of(mode: u32) -> Mode {
+    Mode::from_bits_truncate(mode as rustix::fs::RawMode & 0o7777)
+}
+
+fn sync_folder(folder: &OwnedFd, path: &RelativePath, durability: Durability) -> Result<(), JailError> {
+    match durability {
+        Durability::Crash => Ok(()),
+        Durability::PowerLoss => rustix::fs::fsync(folder)
+            .map_err(|errno| JailError::io("syncing the folder of", path.as_path(), errno)),
+    }
+}
+
+fn rename_without_replacing(
+    from_folder: &OwnedFd,
+    from: &OsStr,
+    to_folder: &OwnedFd,
+    to: &OsStr,
+) -> Result<(), Errno> {
+    use rustix::fs::RenameFlags;
+    match rustix::fs::renameat_with(from_folder, from, to_folder, to, RenameFlags::NOREPLACE) {
+        // File systems without the flag: look first. The window is theirs, and a rename follows no link.
+        Err(Errno::INVAL | Errno::NOSYS | Errno::NOTSUP) => {
+            match rustix::fs::statat(to_folder, to, AtFlags::SYMLINK_NOFOLLOW) {
+                Ok(_) => Err(Errno::EXIST),
+                Err(Errno::NOENT) => rustix::fs::renameat(from_folder, from, to_folder, to),
+                Err(errno) => Err(errno),
+            }
+        }
+        settled => settled,
+    }
+}

@@ -1,0 +1,1 @@
+-- events.db, version 1.

@@ -1,0 +1,1 @@
+-- memory.db, version 1.

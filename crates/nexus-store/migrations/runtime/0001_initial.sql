@@ -1,0 +1,1 @@
+-- runtime.db, version 1.

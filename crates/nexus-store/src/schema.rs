@@ -1,0 +1,76 @@
+//! The six databases by name, and the migrations each of them has. A migration that was released is
+//! never edited: its checksum is recorded in every file it was applied to.
+
+use std::path::{Path, PathBuf};
+
+use crate::migrate::Migration;
+
+/// One of the six databases.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum DatabaseName {
+    /// What arrived and what was said.
+    Events,
+    /// Sessions, turns, tool calls, queue, outbox.
+    Agents,
+    /// People, contacts, grants, access decisions.
+    Identity,
+    /// Facts and episodes.
+    Memory,
+    /// Vectors of what memory holds.
+    Embeddings,
+    /// Traces, automations, boots, usage.
+    Runtime,
+}
+
+impl DatabaseName {
+    /// All six, in the order they are reported.
+    pub const ALL: [Self; 6] =
+        [Self::Events, Self::Agents, Self::Identity, Self::Memory, Self::Embeddings, Self::Runtime];
+
+    /// Returns the name as used in failpoints, reports and file names.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Events => "events",
+            Self::Agents => "agents",
+            Self::Identity => "identity",
+            Self::Memory => "memory",
+            Self::Embeddings => "embeddings",
+            Self::Runtime => "runtime",
+        }
+    }
+
+    /// Returns the database's file inside `data_dir`.
+    pub fn file_in(self, data_dir: &Path) -> PathBuf {
+        data_dir.join(format!("{}.db", self.as_str()))
+    }
+
+    pub(crate) const fn migrations(self) -> &'static [Migration] {
+        match self {
+            Self::Events => EVENTS,
+            Self::Agents => AGENTS,
+            Self::Identity => IDENTITY,
+            Self::Memory => MEMORY,
+            Self::Embeddings => EMBEDDINGS,
+            Self::Runtime => RUNTIME,
+        }
+    }
+}
+
+impl std::fmt::Display for DatabaseName {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter.write_str(self.as_str())
+    }
+}
+
+const EVENTS: &[Migration] =
+    &[Migration { name: "initial", sql: include_str!("../migrations/events/0001_initial.sql") }];
+const AGENTS: &[Migration] =
+    &[Migration { name: "initial", sql: include_str!("../migrations/agents/0001_initial.sql") }];
+const IDENTITY: &[Migration] =
+    &[Migration { name: "initial", sql: include_str!("../migrations/identity/0001_initial.sql") }];
+const MEMORY: &[Migration] =
+    &[Migration { name: "initial", sql: include_str!("../migrations/memory/0001_initial.sql") }];
+const EMBEDDINGS: &[Migration] =
+    &[Migration { name: "initial", sql: include_str!("../migrations/embeddings/0001_initial.sql") }];
+const RUNTIME: &[Migration] =
+    &[Migration { name: "initial", sql: include_str!("../migrations/runtime/0001_initial.sql") }];

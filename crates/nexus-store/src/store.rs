@@ -1,0 +1,137 @@
+//! The six databases together: made, opened, asked for their health and closed as one.
+
+use std::path::Path;
+use std::thread;
+
+use crate::agents::Agents;
+use crate::database::Database;
+use crate::error::StoreError;
+use crate::open::{self, Prepared, Source};
+use crate::schema::DatabaseName;
+
+/// What the caller means to do.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum OpenMode {
+    /// Write; the caller holds the workspace lock.
+    ReadWrite,
+    /// Only read, beside whoever holds the lock.
+    ReadOnly,
+}
+
+/// How one database is doing.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct DatabaseHealth {
+    /// Which one.
+    pub name: DatabaseName,
+    /// What is wrong; none when all is well.
+    pub trouble: Option<StoreError>,
+    /// Unawaited writes that were lost since it was opened.
+    pub failed_later: u64,
+}
+
+/// The open store. Clones share it.
+#[derive(Debug, Clone)]
+pub struct Store {
+    databases: [Database; 6],
+    agents: Agents,
+}
+
+impl Store {
+    /// Makes missing files and brings older ones up to date; files that are current are not touched,
+    /// and nothing stays open. The caller holds the workspace lock.
+    ///
+    /// # Errors
+    /// The first database, in the order of [`DatabaseName::ALL`], that could not be prepared.
+    pub fn create(data_dir: &Path) -> Result<Vec<(DatabaseName, Prepared)>, StoreError> {
+        nexus_base::file::create_folder(data_dir, 0o700)
+            .map_err(|error| open::from_io(&error.path, &error.source))?;
+        let prepared = in_parallel(data_dir, |source| open::prepare(&source))?;
+        if prepared.iter().any(|done| *done == Prepared::Created) {
+            std::fs::File::open(data_dir)
+                .and_then(|folder| folder.sync_all())
+                .map_err(|error| open::from_io(data_dir, &error))?;
+        }
+        Ok(DatabaseName::ALL.into_iter().zip(prepared).collect())
+    }
+
+    /// Opens the six databases in parallel; for writing, brings them up to date.
+    ///
+    /// # Errors
+    /// The first database, in the order of [`DatabaseName::ALL`], that could not be opened.
+    pub fn open(data_dir: &Path, mode: OpenMode) -> Result<Self, StoreError> {
+        let databases = in_parallel(data_dir, |source| match mode {
+            OpenMode::ReadWrite => Database::open(source),
+            OpenMode::ReadOnly => Database::open_read_only(source),
+        })?;
+        let [_, agents, ..] = &databases;
+        Ok(Self { agents: Agents::new(agents.clone()), databases })
+    }
+
+    /// Sessions, turns, queue and outbox.
+    pub fn agents(&self) -> &Agents {
+        &self.agents
+    }
+
+    /// Says how each database is doing, without touching the disk beyond a look at the file names.
+    pub fn health(&self) -> Vec<DatabaseHealth> {
+        self.each()
+            .map(|(name, database)| DatabaseHealth {
+                name,
+                trouble: database.trouble(),
+                failed_later: database.failed_later(),
+            })
+            .collect()
+    }
+
+    /// Waits until everything queued so far is committed in all six.
+    ///
+    /// # Errors
+    /// The first database whose queue could not be written.
+    pub async fn flush(&self) -> Result<(), StoreError> {
+        for (_, database) in self.each() {
+            database.flush().await?;
+        }
+        Ok(())
+    }
+
+    /// Writes what is queued, checkpoints and closes. Every clone is closed with it.
+    pub async fn close(&self) {
+        let store = self.clone();
+        if tokio::task::spawn_blocking(move || store.close_blocking()).await.is_err() {
+            tracing::error!("closing the store panicked");
+        }
+    }
+
+    /// Like [`Store::close`], for callers outside an async runtime.
+    pub fn close_blocking(&self) {
+        thread::scope(|scope| {
+            for (_, database) in self.each() {
+                scope.spawn(|| database.close_blocking());
+            }
+        });
+    }
+
+    fn each(&self) -> impl Iterator<Item = (DatabaseName, &Database)> {
+        DatabaseName::ALL.into_iter().zip(&self.databases)
+    }
+}
+
+/// Does the same for all six on a thread each: what takes time is the disk, not the processor.
+fn in_parallel<T: Send>(
+    data_dir: &Path,
+    action: impl Fn(Source) -> Result<T, StoreError> + Send + std::marker::Sync,
+) -> Result<[T; 6], StoreError> {
+    let action = &action;
+    let run = |name: DatabaseName| {
+        let source = Source::new(name.file_in(data_dir), name.as_str(), name.migrations());
+        move || action(source)
+    };
+    let outcomes = thread::scope(|scope| {
+        let threads = DatabaseName::ALL.map(|name| (name, scope.spawn(run(name))));
+        threads.map(|(name, thread)| {
+            thread.join().unwrap_or_else(|_| Err(StoreError::Panicked { path: name.file_in(data_dir) }))
+        })
+    });
+    let [events, agents, identity, memory, embeddings, runtime] = outcomes;
+    Ok([events?, agents?, identity?, memory?, embeddings?, runtime?])
+}

@@ -1,0 +1,127 @@
+//! The jobs waiting for one writer, in the order they were handed in.
+
+use std::collections::VecDeque;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+
+use super::Job;
+
+/// Jobs with a waiter that may stand in the queue; further ones wait before they are queued.
+const AWAITED_LIMIT: usize = 1024;
+/// Jobs in all at which a job without a waiter is refused.
+const TOTAL_LIMIT: usize = 16_384;
+
+/// What the writer does next.
+pub(super) enum Next {
+    /// Commit these.
+    Jobs(Vec<Job>),
+    /// Nothing came for as long as the writer wanted to wait.
+    Quiet,
+    /// The store is closing and the queue is empty.
+    Closed,
+}
+
+/// Why a job was not queued.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Refused {
+    /// The store is closing.
+    Closed,
+    /// Too many jobs wait.
+    Full,
+}
+
+/// A bounded queue with one consumer.
+pub(crate) struct Queue {
+    waiting: Mutex<Waiting>,
+    changed: Condvar,
+    awaited: Arc<Semaphore>,
+}
+
+struct Waiting {
+    jobs: VecDeque<(Job, Option<OwnedSemaphorePermit>)>,
+    closed: bool,
+}
+
+impl Queue {
+    pub(crate) fn new() -> Self {
+        Self {
+            waiting: Mutex::new(Waiting { jobs: VecDeque::new(), closed: false }),
+            changed: Condvar::new(),
+            awaited: Arc::new(Semaphore::new(AWAITED_LIMIT)),
+        }
+    }
+
+    /// Queues a job whose caller awaits it, as soon as there is room.
+    pub(crate) async fn push(&self, job: Job) -> Result<(), Refused> {
+        // The semaphore is never closed, so an error here cannot happen and only means "no permit".
+        let permit = Arc::clone(&self.awaited).acquire_owned().await.ok();
+        self.add(job, permit, usize::MAX)
+    }
+
+    /// Queues a job whose caller blocks on it; each thread has at most one, so no further bound is needed.
+    pub(crate) fn push_blocking(&self, job: Job) -> Result<(), Refused> {
+        self.add(job, None, usize::MAX)
+    }
+
+    /// Queues a job nobody waits for, or refuses it when the queue is full.
+    pub(crate) fn push_later(&self, job: Job) -> Result<(), Refused> {
+        self.add(job, None, TOTAL_LIMIT)
+    }
+
+    /// Lets the writer end once it has done what is queued.
+    pub(crate) fn close(&self) {
+        self.lock().closed = true;
+        self.changed.notify_one();
+    }
+
+    /// Takes the jobs of the next commit. With `patience`, waits no longer than that for the first one.
+    pub(super) fn next(&self, limit: usize, patience: Option<Duration>) -> Next {
+        let mut waiting = self.lock();
+        while waiting.jobs.is_empty() {
+            if waiting.closed {
+                return Next::Closed;
+            }
+            waiting = match patience {
+                None => self.changed.wait(waiting).unwrap_or_else(PoisonError::into_inner),
+                Some(patience) => {
+                    let (guard, timeout) =
+                        self.changed.wait_timeout(waiting, patience).unwrap_or_else(PoisonError::into_inner);
+                    if timeout.timed_out() && guard.jobs.is_empty() && !guard.closed {
+                        return Next::Quiet;
+                    }
+                    guard
+                }
+            };
+        }
+        let count = waiting.jobs.len().min(limit);
+        Next::Jobs(waiting.jobs.drain(..count).map(|(job, _permit)| job).collect())
+    }
+
+    fn add(&self, job: Job, permit: Option<OwnedSemaphorePermit>, limit: usize) -> Result<(), Refused> {
+        {
+            let mut waiting = self.lock();
+            if waiting.closed {
+                return Err(Refused::Closed);
+            }
+            if waiting.jobs.len() >= limit {
+                return Err(Refused::Full);
+            }
+            waiting.jobs.push_back((job, permit));
+        }
+        self.changed.notify_one();
+        Ok(())
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Waiting> {
+        // Nothing that can panic runs under this lock, so a poisoned one is still whole.
+        self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl std::fmt::Debug for Queue {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter.debug_struct("Queue").field("waiting", &self.lock().jobs.len()).finish_non_exhaustive()
+    }
+}

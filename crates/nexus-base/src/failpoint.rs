@@ -1,10 +1,15 @@
 //! Named places where a test can kill the process, as `kill -9` would.
 //!
-//! `NEXUS_FAILPOINT=name` kills at the first pass of that name, `name@3` at the third. Release
-//! builds compile the check away, so production never reads the variable.
+//! `NEXUS_FAILPOINT=name` kills at the first pass of that name, `name@3` at the third.
+//! `NEXUS_FAILPOINT_LOG=file` appends every name passed, so that a sweep learns what there is to
+//! die at instead of keeping a list. Release builds compile all of it away, so production never
+//! reads the variables.
 
 /// Environment variable naming the place to die at.
 pub const VARIABLE: &str = "NEXUS_FAILPOINT";
+
+/// Environment variable naming a file that gets one line for each pass.
+pub const LOG_VARIABLE: &str = "NEXUS_FAILPOINT_LOG";
 
 /// Dies here if a test asked for it.
 #[cfg(not(debug_assertions))]
@@ -26,11 +31,29 @@ pub fn hit(name: &str) {
         };
         Some((place, AtomicU32::new(passes)))
     });
+    record(name);
     if let Some((place, passes_left)) = armed
         && place == name
         && passes_left.fetch_sub(1, Ordering::SeqCst) == 1
     {
         die();
+    }
+}
+
+#[cfg(debug_assertions)]
+fn record(name: &str) {
+    use std::io::Write as _;
+    use std::sync::OnceLock;
+
+    static LOG: OnceLock<Option<std::fs::File>> = OnceLock::new();
+    let log = LOG.get_or_init(|| {
+        let path = std::env::var_os(LOG_VARIABLE)?;
+        std::fs::OpenOptions::new().append(true).create(true).open(path).ok()
+    });
+    if let Some(mut log) = log.as_ref() {
+        // One write per line, so that processes sharing the file never mix theirs. A test that
+        // cannot read its list fails; the program under test goes on.
+        let _ = log.write_all(format!("{name}\n").as_bytes());
     }
 }
 

@@ -1,4 +1,29 @@
 //! Sessions, turns, tool calls, queue and outbox: `agents.db`.
+//!
+//! This file says what was done and what must be said. Steps that belong together commit together:
+//! a claim with its turn, a dispatch with its tool result, a finished turn with its reply.
+
+mod claim;
+mod dispatch;
+mod finish;
+mod ledger;
+mod model;
+mod outbox;
+mod queue;
+mod rows;
+mod session;
+mod view;
+
+pub use claim::{Claim, ClaimedTurn};
+pub use dispatch::{Cancelled, NewDispatch, NewPost};
+pub use finish::{FinishTurn, Finished, NewReply, WorkerReport};
+pub use ledger::{NewCall, NewStep};
+pub use model::{
+    Admitted, CallRecord, CallStatus, Item, ItemKind, ItemMode, ItemOutcome, ItemStatus, MessageRecord,
+    MessageRole, NewItem, NewSession, OutboxRecord, OutboxState, OutboxStatus, Overflow, SessionRecord,
+    SessionRole, TaskStatus, TurnRecord, TurnStatus,
+};
+pub use view::{HistoryLine, SessionRow};
 
 use crate::database::Database;
 

@@ -1,0 +1,219 @@
+//! The ledger inside a turn: what the model said and the calls it made, written before they run (S5).
+
+use nexus_base::clock::Timestamp;
+use nexus_base::failpoint;
+use nexus_base::id::{MessageId, ToolCallId, TurnId};
+use rusqlite::{Connection, params};
+
+use super::Agents;
+use super::model::{CallStatus, MessageRole, TurnRecord};
+use super::rows;
+use crate::error::StoreError;
+use crate::writer::Sync;
+
+/// One reply of the model that asks for tool calls.
+#[derive(Debug, Clone)]
+pub struct NewStep {
+    /// The turn.
+    pub turn_id: TurnId,
+    /// The message.
+    pub message_id: MessageId,
+    /// Text of the reply; may be empty.
+    pub text: String,
+    /// Reasoning kept apart.
+    pub thinking: Option<String>,
+    /// Calls in the order the model made them.
+    pub calls: Vec<NewCall>,
+}
+
+/// One call the model asked for.
+#[derive(Debug, Clone)]
+pub struct NewCall {
+    /// Our id; the dispatch id if it starts a worker.
+    pub id: ToolCallId,
+    /// Id the model gave it.
+    pub model_call_id: String,
+    /// Tool name.
+    pub tool: String,
+    /// Arguments as JSON text.
+    pub arguments_json: String,
+}
+
+impl Agents {
+    /// Writes a reply and all its calls before the first of them runs.
+    ///
+    /// # Errors
+    /// The database cannot be written.
+    pub async fn record_step(&self, step: NewStep) -> Result<(), StoreError> {
+        self.database
+            .write(Sync::Normal, move |connection| {
+                let now = Timestamp::now();
+                let sequence = next_sequence(connection, &step.turn_id)?;
+                insert_message(
+                    connection,
+                    &step.turn_id,
+                    step.message_id.as_str(),
+                    sequence,
+                    MessageRole::Assistant,
+                    None,
+                    &step.text,
+                    step.thinking.as_deref(),
+                    now,
+                )?;
+                for (number, call) in (0u32..).zip(&step.calls) {
+                    connection
+                        .prepare_cached(
+                            "INSERT INTO tool_calls (id, turn_id, message_id, sequence, model_call_id, tool_name, \
+                             arguments_json, status, started_at) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, 'intended', ?8)",
+                        )?
+                        .execute(params![
+                            call.id.as_str(),
+                            step.turn_id.as_str(),
+                            step.message_id.as_str(),
+                            number,
+                            call.model_call_id,
+                            call.tool,
+                            call.arguments_json,
+                            now.0,
+                        ])?;
+                }
+                failpoint::hit("s5.step.before_commit");
+                Ok(())
+            })
+            .await?;
+        failpoint::hit("s5.step.committed");
+        Ok(())
+    }
+
+    /// Writes a call's result.
+    ///
+    /// # Errors
+    /// The database cannot be written.
+    pub async fn record_result(
+        &self,
+        call: &ToolCallId,
+        status: CallStatus,
+        result: String,
+    ) -> Result<(), StoreError> {
+        let call = call.clone();
+        self.database
+            .write(Sync::Normal, move |connection| {
+                set_result(connection, &call, status, &result, Timestamp::now())?;
+                failpoint::hit("s5.result.before_commit");
+                Ok(())
+            })
+            .await?;
+        failpoint::hit("s5.result.committed");
+        Ok(())
+    }
+
+    /// Remembers the process group a call runs in, so that a later life of the daemon can end it.
+    pub fn record_process_group(&self, call: &ToolCallId, group: i32, started: u64) {
+        let call = call.clone();
+        self.database.write_later(move |connection| {
+            connection.execute(
+                "UPDATE tool_calls SET process_group = ?2, process_started = ?3 WHERE id = ?1",
+                params![call.as_str(), group, i64::try_from(started).unwrap_or(i64::MAX)],
+            )?;
+            Ok(())
+        });
+    }
+
+    /// Returns the process groups of calls that never got a result.
+    ///
+    /// # Errors
+    /// The database cannot be read.
+    pub async fn open_process_groups(&self) -> Result<Vec<(i32, u64)>, StoreError> {
+        self.database
+            .read(|connection| {
+                let groups = connection
+                    .prepare_cached(
+                        "SELECT process_group, process_started FROM tool_calls \
+                         WHERE status = 'intended' AND process_group IS NOT NULL",
+                    )?
+                    .query_map([], |row| {
+                        let started: i64 = row.get(1)?;
+                        Ok((row.get(0)?, u64::try_from(started).unwrap_or(0)))
+                    })?
+                    .collect::<rusqlite::Result<_>>()?;
+                Ok(groups)
+            })
+            .await
+    }
+
+    /// Returns the turns on the path to `head`, oldest first, at most `limit` of the newest.
+    ///
+    /// # Errors
+    /// The database cannot be read.
+    pub async fn history(&self, head: &TurnId, limit: u32) -> Result<Vec<TurnRecord>, StoreError> {
+        let head = head.clone();
+        self.database
+            .read(move |connection| {
+                let mut turns: Vec<TurnRecord> = connection
+                    .prepare_cached(&format!(
+                        "WITH RECURSIVE path (turn_id, steps) AS ( \
+                             SELECT ?1, 0 UNION ALL \
+                             SELECT turns.parent_turn_id, steps + 1 FROM path JOIN turns ON turns.id = path.turn_id \
+                             WHERE turns.parent_turn_id IS NOT NULL AND steps + 1 < ?2) \
+                         SELECT {} FROM path JOIN turns ON turns.id = path.turn_id ORDER BY turns.depth",
+                        rows::TURN_COLUMNS
+                    ))?
+                    .query_map(params![head.as_str(), limit], rows::turn_without_messages)?
+                    .collect::<rusqlite::Result<_>>()?;
+                for turn in &mut turns {
+                    turn.messages = rows::load_messages(connection, &turn.id)?;
+                }
+                Ok(turns)
+            })
+            .await
+    }
+
+    /// Returns a turn with everything said and done in it.
+    ///
+    /// # Errors
+    /// The database cannot be read.
+    pub async fn turn(&self, id: &TurnId) -> Result<Option<TurnRecord>, StoreError> {
+        let id = id.clone();
+        self.database.read(move |connection| Ok(rows::load_turn(connection, &id)?)).await
+    }
+}
+
+pub(super) fn next_sequence(connection: &Connection, turn: &TurnId) -> rusqlite::Result<u32> {
+    connection
+        .prepare_cached("SELECT COALESCE(MAX(sequence) + 1, 0) FROM messages WHERE turn_id = ?1")?
+        .query_row([turn.as_str()], |row| row.get(0))
+}
+
+#[expect(clippy::too_many_arguments, reason = "one argument per column; a struct would only repeat them")]
+pub(super) fn insert_message(
+    connection: &Connection,
+    turn: &TurnId,
+    id: &str,
+    sequence: u32,
+    role: MessageRole,
+    frame: Option<&str>,
+    content: &str,
+    thinking: Option<&str>,
+    now: Timestamp,
+) -> rusqlite::Result<()> {
+    connection
+        .prepare_cached(
+            "INSERT INTO messages (id, turn_id, sequence, role, frame, content, thinking, created_at) \
+             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)",
+        )?
+        .execute(params![id, turn.as_str(), sequence, role, frame, content, thinking, now.0])?;
+    Ok(())
+}
+
+pub(super) fn set_result(
+    connection: &Connection,
+    call: &ToolCallId,
+    status: CallStatus,
+    result: &str,
+    now: Timestamp,
+) -> rusqlite::Result<()> {
+    connection
+        .prepare_cached("UPDATE tool_calls SET status = ?2, result = ?3, completed_at = ?4 WHERE id = ?1")?
+        .execute(params![call.as_str(), status, result, now.0])?;
+    Ok(())
+}

@@ -1,0 +1,164 @@
+//! The outbox: what must be said, until it is readable (S7) and told to the other files (S8).
+
+use nexus_base::clock::Timestamp;
+use nexus_base::failpoint;
+use nexus_base::id::{MessageId, OutboxId, RequestId, TurnId};
+use rusqlite::{Connection, params};
+
+use super::Agents;
+use super::model::{NewItem, OutboxRecord, OutboxState, OutboxStatus};
+use super::rows;
+use crate::error::StoreError;
+use crate::writer::Sync;
+
+impl Agents {
+    /// Returns lines that are not delivered, oldest first.
+    ///
+    /// # Errors
+    /// The database cannot be read.
+    pub async fn undelivered(&self, limit: usize) -> Result<Vec<OutboxRecord>, StoreError> {
+        self.lines("status <> 'delivered' ORDER BY created_at, id LIMIT ?1", limit).await
+    }
+
+    /// Returns delivered lines that are not yet told to the other files.
+    ///
+    /// # Errors
+    /// The database cannot be read.
+    pub async fn unprojected_lines(&self, limit: usize) -> Result<Vec<OutboxRecord>, StoreError> {
+        self.lines("status = 'delivered' AND projected_at IS NULL ORDER BY created_at, id LIMIT ?1", limit).await
+    }
+
+    /// Marks a line as being said.
+    ///
+    /// # Errors
+    /// The database cannot be written.
+    pub async fn outbox_sending(&self, id: &OutboxId) -> Result<(), StoreError> {
+        let id = id.clone();
+        self.database
+            .write(Sync::Normal, move |connection| {
+                connection
+                    .prepare_cached(
+                        "UPDATE outbox SET status = 'sending', attempts = attempts + 1 \
+                         WHERE id = ?1 AND status <> 'delivered'",
+                    )?
+                    .execute([id.as_str()])?;
+                failpoint::hit("s7.sending.before_commit");
+                Ok(())
+            })
+            .await?;
+        failpoint::hit("s7.sending.committed");
+        Ok(())
+    }
+
+    /// Marks a line as readable by its reader.
+    ///
+    /// # Errors
+    /// The database cannot be written.
+    pub async fn outbox_delivered(&self, id: &OutboxId) -> Result<(), StoreError> {
+        let id = id.clone();
+        self.database
+            .write(Sync::Normal, move |connection| {
+                connection
+                    .prepare_cached("UPDATE outbox SET status = 'delivered', delivered_at = ?2 WHERE id = ?1")?
+                    .execute(params![id.as_str(), Timestamp::now().0])?;
+                failpoint::hit("s7.delivered.before_commit");
+                Ok(())
+            })
+            .await?;
+        failpoint::hit("s7.delivered.committed");
+        Ok(())
+    }
+
+    /// Marks a line as told to the other files.
+    pub fn outbox_projected(&self, id: OutboxId) {
+        self.database.write_later(move |connection| {
+            connection
+                .prepare_cached("UPDATE outbox SET projected_at = ?2 WHERE id = ?1 AND projected_at IS NULL")?
+                .execute(params![id.as_str(), Timestamp::now().0])?;
+            Ok(())
+        });
+    }
+
+    /// Returns every delivered line of a request's tree, oldest first.
+    ///
+    /// # Errors
+    /// The database cannot be read.
+    pub async fn replies_of(&self, request: &RequestId) -> Result<Vec<OutboxRecord>, StoreError> {
+        let request = request.clone();
+        self.database
+            .read(move |connection| {
+                let lines = connection
+                    .prepare_cached(&format!(
+                        "SELECT {} FROM outbox WHERE status = 'delivered' AND root_request_id = \
+                         (SELECT root_request_id FROM queue_items WHERE request_id = ?1) ORDER BY created_at, id",
+                        rows::OUTBOX_COLUMNS
+                    ))?
+                    .query_map([request.as_str()], rows::outbox)?
+                    .collect::<rusqlite::Result<_>>()?;
+                Ok(lines)
+            })
+            .await
+    }
+
+    async fn lines(&self, condition: &'static str, limit: usize) -> Result<Vec<OutboxRecord>, StoreError> {
+        self.database
+            .read(move |connection| {
+                let lines = connection
+                    .prepare_cached(&format!("SELECT {} FROM outbox WHERE {condition}", rows::OUTBOX_COLUMNS))?
+                    .query_map([limit], rows::outbox)?
+                    .collect::<rusqlite::Result<_>>()?;
+                Ok(lines)
+            })
+            .await
+    }
+}
+
+pub(super) fn insert(connection: &Connection, line: &OutboxRecord) -> rusqlite::Result<()> {
+    connection
+        .prepare_cached(
+            "INSERT OR IGNORE INTO outbox (id, turn_id, session_label, request_id, root_request_id, message_id, state, \
+             text, status, created_at) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10)",
+        )?
+        .execute(params![
+            line.id.as_str(),
+            line.turn_id.as_ref().map(TurnId::as_str),
+            line.session.as_str(),
+            line.request_id.as_str(),
+            line.root_request_id.as_str(),
+            line.message_id.as_str(),
+            line.state,
+            line.text,
+            line.status,
+            line.created_at.0,
+        ])?;
+    Ok(())
+}
+
+/// A line about an item that no turn took.
+pub(super) fn insert_for_item(
+    connection: &Connection,
+    item: &NewItem,
+    state: OutboxState,
+    text: &str,
+    now: Timestamp,
+) -> rusqlite::Result<()> {
+    let line = OutboxRecord {
+        id: OutboxId::new(format!("{}:refused", item.id)),
+        turn_id: None,
+        session: item.session.clone(),
+        request_id: item.request_id.clone(),
+        root_request_id: item.root_request_id.clone(),
+        message_id: MessageId::new(format!("{}:refused", item.id)),
+        state,
+        text: text.to_owned(),
+        status: OutboxStatus::Pending,
+        created_at: now,
+    };
+    insert(connection, &line)
+}
+
+pub(super) fn said_anything(connection: &Connection, root: &RequestId) -> rusqlite::Result<bool> {
+    connection
+        .prepare_cached("SELECT EXISTS (SELECT 1 FROM outbox WHERE root_request_id = ?1)")?
+        .query_row([root.as_str()], |row| row.get(0))
+}

@@ -1,0 +1,131 @@
+//! What people look at: a session's lines, the list of sessions, the turns of a request.
+
+use nexus_base::clock::Timestamp;
+use nexus_base::id::{MessageId, RequestId, SessionLabel, TurnId};
+use rusqlite::params;
+
+use super::Agents;
+use super::model::{Item, OutboxState, SessionRecord};
+use super::rows;
+use crate::error::StoreError;
+
+/// One line of a conversation; `state` is none for the person's own words.
+#[derive(Debug, Clone)]
+pub struct HistoryLine {
+    /// Stable id.
+    pub message_id: MessageId,
+    /// Turn it belongs to; none while it waits.
+    pub turn_id: Option<TurnId>,
+    /// Its request.
+    pub request_id: RequestId,
+    /// What the line is to its reader.
+    pub state: Option<OutboxState>,
+    /// The words.
+    pub text: String,
+    /// When.
+    pub at: Timestamp,
+}
+
+/// One session in a listing.
+#[derive(Debug, Clone)]
+pub struct SessionRow {
+    /// The session.
+    pub session: SessionRecord,
+    /// Turns on the path to its head.
+    pub turns: u64,
+    /// Items waiting.
+    pub queued: u64,
+    /// Whether a turn has taken items and not ended.
+    pub running: bool,
+}
+
+impl Agents {
+    /// Returns the newest `limit` lines of a conversation, oldest first.
+    ///
+    /// # Errors
+    /// The database cannot be read.
+    pub async fn chat_history(
+        &self,
+        session: &SessionLabel,
+        limit: usize,
+    ) -> Result<Vec<HistoryLine>, StoreError> {
+        let session = session.clone();
+        self.database
+            .read(move |connection| {
+                let mut lines: Vec<HistoryLine> = connection
+                    .prepare_cached(
+                        "SELECT id, turn_id, request_id, NULL AS state, content AS text, enqueued_at AS at, 0 AS late \
+                             FROM queue_items WHERE session_label = ?1 AND kind = 'message' \
+                         UNION ALL \
+                         SELECT message_id, turn_id, request_id, state, text, created_at, 1 \
+                             FROM outbox WHERE session_label = ?1 AND status = 'delivered' \
+                         ORDER BY at DESC, late DESC, 1 DESC LIMIT ?2",
+                    )?
+                    .query_map(params![session.as_str(), limit], |row| {
+                        Ok(HistoryLine {
+                            message_id: MessageId::new(row.get::<_, String>(0)?),
+                            turn_id: row.get::<_, Option<String>>(1)?.map(TurnId::new),
+                            request_id: RequestId::new(row.get::<_, String>(2)?),
+                            state: row.get(3)?,
+                            text: row.get(4)?,
+                            at: Timestamp(row.get(5)?),
+                        })
+                    })?
+                    .collect::<rusqlite::Result<_>>()?;
+                lines.reverse();
+                Ok(lines)
+            })
+            .await
+    }
+
+    /// Returns the sessions, most recently used first.
+    ///
+    /// # Errors
+    /// The database cannot be read.
+    pub async fn sessions(&self, limit: usize) -> Result<Vec<SessionRow>, StoreError> {
+        self.database
+            .read(move |connection| {
+                let sessions: Vec<SessionRow> = connection
+                    .prepare_cached(&format!(
+                        "SELECT {}, \
+                         COALESCE((SELECT depth + 1 FROM turns WHERE turns.id = sessions.head_turn_id), 0), \
+                         (SELECT COUNT(*) FROM queue_items WHERE session_label = label AND queue_items.status = 'pending'), \
+                         EXISTS (SELECT 1 FROM queue_items WHERE session_label = label AND queue_items.status = 'processing') \
+                         FROM sessions ORDER BY updated_at DESC, label LIMIT ?1",
+                        rows::SESSION_COLUMNS
+                    ))?
+                    .query_map([limit], |row| {
+                        Ok(SessionRow {
+                            session: rows::session(row)?,
+                            turns: row.get(12)?,
+                            queued: row.get(13)?,
+                            running: row.get(14)?,
+                        })
+                    })?
+                    .collect::<rusqlite::Result<_>>()?;
+                Ok(sessions)
+            })
+            .await
+    }
+
+    /// Returns every item of the tree a request belongs to, oldest first.
+    ///
+    /// # Errors
+    /// The database cannot be read.
+    pub async fn items_of_tree(&self, request: &RequestId) -> Result<Vec<Item>, StoreError> {
+        let request = request.clone();
+        self.database
+            .read(move |connection| {
+                let items = connection
+                    .prepare_cached(&format!(
+                        "SELECT {} FROM queue_items WHERE root_request_id = \
+                         (SELECT root_request_id FROM queue_items WHERE request_id = ?1) ORDER BY enqueued_at, id",
+                        rows::ITEM_COLUMNS
+                    ))?
+                    .query_map([request.as_str()], rows::item)?
+                    .collect::<rusqlite::Result<_>>()?;
+                Ok(items)
+            })
+            .await
+    }
+}

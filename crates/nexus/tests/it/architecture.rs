@@ -1,0 +1,428 @@
+//! The house keeps its shape: crate edges, crates that alone may name a library, and the absences
+//! that ARCHITECTURE.md promises.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::process::Command;
+
+use serde_json::Value;
+
+use source::{RustFile, places, read, rust_files};
+
+pub(crate) mod source;
+
+/// Which rooms a room may use. ARCHITECTURE.md shows the same table; a test compares the two.
+const ROOMS: &[(&str, &[&str])] = &[
+    ("base", &[]),
+    ("protocol", &["base"]),
+    ("process", &["base"]),
+    ("net", &["base"]),
+    ("workspace", &["base"]),
+    ("store", &["base"]),
+    ("kernel", &["base"]),
+    ("credentials", &["base", "process"]),
+    ("llm", &["base", "protocol", "net", "credentials"]),
+    ("identity", &["base", "store"]),
+    ("memory", &["base", "store", "identity"]),
+    ("project", &["base", "protocol", "process"]),
+    ("guide", &["base", "protocol", "llm"]),
+    ("agent", &["base", "protocol", "workspace", "process", "net", "llm", "memory", "project", "identity"]),
+    ("session", &["base", "protocol", "store", "agent", "identity"]),
+    ("automation", &["base", "protocol", "workspace", "store", "process", "memory", "agent"]),
+    ("adapter", &["base", "protocol", "store", "process"]),
+    ("mcp", &["base", "protocol", "process", "net"]),
+    ("client", &["base", "protocol"]),
+    (
+        "runtime",
+        &[
+            "base",
+            "protocol",
+            "process",
+            "net",
+            "workspace",
+            "store",
+            "credentials",
+            "llm",
+            "identity",
+            "memory",
+            "project",
+            "guide",
+            "agent",
+            "session",
+            "automation",
+            "adapter",
+            "mcp",
+        ],
+    ),
+    ("bindings", &["base", "workspace", "project", "client"]),
+    ("server", &["runtime", "protocol", "mcp"]),
+];
+
+/// Libraries that only the named packages may depend on.
+const ONLY: &[(&str, &[&str])] = &[
+    ("rusqlite", &["nexus-store"]),
+    ("reqwest", &["nexus-net"]),
+    ("axum", &["nexus-server"]),
+    ("rmcp", &["nexus-mcp"]),
+    ("landlock", &["nexus-process"]),
+    ("seccompiler", &["nexus-process"]),
+    ("zerocopy", &["nexus-kernel"]),
+    ("ulid", &["nexus-base"]),
+    ("getrandom", &["nexus-base"]),
+    ("jiff", &["nexus-base"]),
+    // HTTP is known at the two ends of the control plane and where models are called, nowhere else.
+    ("hyper", &["nexus-client", "nexus-server", "nexus-testkit"]),
+    ("hyper-util", &["nexus-client", "nexus-server", "nexus-testkit"]),
+    ("http", &["nexus-client", "nexus-server", "nexus-net", "nexus-testkit"]),
+    ("http-body-util", &["nexus-client", "nexus-server", "nexus-testkit"]),
+    // Libraries return typed errors and take values; only programs collapse errors and parse arguments.
+    ("anyhow", &["nexus", "xtask"]),
+    ("clap", &["nexus", "xtask"]),
+    ("rustyline", &["nexus"]),
+];
+
+/// Packages nothing that ships may depend on.
+const DEVELOPMENT_ONLY: [&str; 2] = ["nexus-testkit", "xtask"];
+
+struct Package {
+    name: String,
+    dependencies: Vec<Dependency>,
+}
+
+struct Dependency {
+    name: String,
+    development: bool,
+}
+
+#[expect(clippy::disallowed_methods, reason = "asks cargo for the package graph")]
+fn packages() -> Vec<Package> {
+    let output = Command::new(env!("CARGO"))
+        .args(["metadata", "--format-version", "1", "--no-deps", "--offline"])
+        .current_dir(source::root())
+        .output()
+        .expect("cargo can be started");
+    assert!(output.status.success(), "cargo metadata: {}", String::from_utf8_lossy(&output.stderr));
+    let metadata: Value = serde_json::from_slice(&output.stdout).expect("cargo metadata prints JSON");
+    let packages: Vec<Package> = metadata["packages"]
+        .as_array()
+        .expect("metadata lists packages")
+        .iter()
+        .map(|package| Package {
+            name: text(&package["name"]),
+            dependencies: package["dependencies"]
+                .as_array()
+                .expect("a package lists its dependencies")
+                .iter()
+                .map(|dependency| Dependency {
+                    name: text(&dependency["name"]),
+                    development: dependency["kind"] == "dev",
+                })
+                .collect(),
+        })
+        .collect();
+    assert!(packages.len() > 10, "cargo metadata lists {} packages only", packages.len());
+    packages
+}
+
+fn text(value: &Value) -> String {
+    value.as_str().expect("cargo metadata names things by strings").to_owned()
+}
+
+fn nothing(found: &[String], rule: &str) {
+    assert!(found.is_empty(), "{rule}:\n  {}", found.join("\n  "));
+}
+
+/// Searches shipped code outside the allowed packages for names.
+fn outside(allowed: &[&str], needles: &[&str]) -> Vec<String> {
+    rust_files()
+        .iter()
+        .filter(|file| !allowed.contains(&file.package()))
+        .flat_map(|file| places(&file.path, &file.code(), needles))
+        .collect()
+}
+
+#[test]
+fn every_edge_between_rooms_is_in_the_table() {
+    let allowed: BTreeMap<&str, &[&str]> = ROOMS.iter().copied().collect();
+    let mut found = Vec::new();
+    for package in packages() {
+        let Some(room) = package.name.strip_prefix("nexus-") else { continue };
+        if DEVELOPMENT_ONLY.contains(&package.name.as_str()) {
+            continue;
+        }
+        let Some(uses) = allowed.get(room) else {
+            found.push(format!("{} has no row", package.name));
+            continue;
+        };
+        for dependency in package.dependencies.iter().filter(|dependency| !dependency.development) {
+            if let Some(used) = dependency.name.strip_prefix("nexus-")
+                && !uses.contains(&used)
+            {
+                found.push(format!("{} → {}", package.name, dependency.name));
+            }
+        }
+    }
+    nothing(&found, "edges that the table in architecture.rs lacks");
+}
+
+#[test]
+fn the_table_of_rooms_has_no_cycle() {
+    // Arrows point down only: each room names rooms that stand above it in the list.
+    let mut seen = BTreeSet::new();
+    for (room, uses) in ROOMS {
+        for used in *uses {
+            assert!(seen.contains(used), "{room} uses {used}, which is not listed before it");
+        }
+        assert!(seen.insert(room), "{room} has two rows");
+    }
+}
+
+#[test]
+fn nothing_that_ships_depends_on_development_rooms() {
+    let mut found = Vec::new();
+    for package in packages() {
+        if DEVELOPMENT_ONLY.contains(&package.name.as_str()) {
+            continue;
+        }
+        for dependency in package.dependencies.iter().filter(|dependency| !dependency.development) {
+            if DEVELOPMENT_ONLY.contains(&dependency.name.as_str()) || dependency.name == "nexus" {
+                found.push(format!("{} → {}", package.name, dependency.name));
+            }
+        }
+    }
+    nothing(&found, "dependencies on rooms that do not ship");
+}
+
+#[test]
+fn a_library_with_one_home_is_named_nowhere_else() {
+    let only: BTreeMap<&str, &[&str]> = ONLY.iter().copied().collect();
+    let mut found = Vec::new();
+    for package in packages() {
+        for dependency in package.dependencies.iter().filter(|dependency| !dependency.development) {
+            if let Some(homes) = only.get(dependency.name.as_str())
+                && !homes.contains(&package.name.as_str())
+            {
+                found.push(format!("{} names {}, home of {homes:?}", package.name, dependency.name));
+            }
+        }
+    }
+    nothing(&found, "libraries outside their home");
+}
+
+#[test]
+fn the_document_shows_the_same_table() {
+    let document = read("ARCHITECTURE.md");
+    let built = document_rows(&document, "## Crate map");
+    let reserved = document_rows(&document, "### Reserved rooms");
+    let existing: BTreeSet<String> = packages()
+        .into_iter()
+        .filter_map(|package| package.name.strip_prefix("nexus-").map(str::to_owned))
+        .filter(|room| room != "testkit")
+        .collect();
+
+    let mut found = Vec::new();
+    for (room, uses) in ROOMS {
+        let row = if existing.contains(*room) { built.get(*room) } else { reserved.get(*room) };
+        let expected: BTreeSet<String> = uses.iter().map(|used| (*used).to_owned()).collect();
+        match row {
+            None if existing.contains(*room) => found.push(format!("{room} is missing under “Crate map”")),
+            None => found.push(format!("{room} is missing under “Reserved rooms”")),
+            Some(shown) if *shown != expected => {
+                found.push(format!("{room} may use {expected:?}, the document says {shown:?}"));
+            }
+            Some(_) => {}
+        }
+    }
+    for room in built.keys().filter(|room| !existing.contains(*room)) {
+        found.push(format!("{room} is under “Crate map” and does not exist"));
+    }
+    for room in reserved.keys().filter(|room| existing.contains(*room)) {
+        found.push(format!("{room} is under “Reserved rooms” and exists"));
+    }
+    nothing(&found, "ARCHITECTURE.md and architecture.rs differ");
+}
+
+/// Reads `| `room` | owns | may use |` rows of the section under `heading`.
+fn document_rows(document: &str, heading: &str) -> BTreeMap<String, BTreeSet<String>> {
+    let section: Vec<&str> = document
+        .lines()
+        .skip_while(|line| *line != heading)
+        .skip(1)
+        .take_while(|line| !line.starts_with('#'))
+        .collect();
+    assert!(!section.is_empty(), "ARCHITECTURE.md has no section {heading:?}");
+    section
+        .iter()
+        .filter_map(|line| {
+            let cells: Vec<&str> = line.trim().trim_matches('|').split('|').map(str::trim).collect();
+            let [room, _, uses] = cells.as_slice() else { return None };
+            let room = room.strip_prefix('`')?.strip_suffix('`')?;
+            let uses = uses.split(',').map(str::trim).filter(|used| !used.is_empty() && *used != "–");
+            Some((room.to_owned(), uses.map(str::to_owned).collect()))
+        })
+        .collect()
+}
+
+#[test]
+fn every_check_the_document_names_exists() {
+    let document = read("ARCHITECTURE.md");
+    let mut named = 0;
+    let mut found = Vec::new();
+    for piece in document.split('`').skip(1).step_by(2) {
+        let Some((module, function)) = piece.split_once("::") else { continue };
+        if !["architecture", "tidy", "crash_sweep"].contains(&module) {
+            continue;
+        }
+        named += 1;
+        let path = format!("crates/nexus/tests/it/{module}.rs");
+        if !read(&path).contains(&format!("fn {function}(")) {
+            found.push(format!("{piece} is not in {path}"));
+        }
+    }
+    assert!(named >= 10, "ARCHITECTURE.md names {named} checks only");
+    nothing(&found, "ARCHITECTURE.md names checks that do not exist");
+}
+
+#[test]
+fn processes_start_in_one_crate() {
+    let found = outside(
+        &["nexus-process", "nexus-testkit", "xtask"],
+        &["Command::new", "process::Command", "fork", "execve"],
+    );
+    nothing(&found, "a process is started outside nexus-process");
+}
+
+#[test]
+fn databases_open_in_one_module() {
+    let found: Vec<String> = rust_files()
+        .iter()
+        .filter(|file| !file.path.starts_with("crates/nexus-store/src/open"))
+        .flat_map(|file| {
+            let needles = [
+                "Connection::open",
+                "Connection::open_with_flags",
+                "Connection::open_in_memory",
+                "sqlite3_open",
+            ];
+            places(&file.path, &file.code(), &needles)
+        })
+        .collect();
+    nothing(&found, "a database is opened outside nexus-store's opening module");
+}
+
+#[test]
+fn sql_stays_in_the_store() {
+    let statements =
+        ["INSERT INTO", "INSERT OR", "DELETE FROM", "CREATE TABLE", "PRAGMA ", "BEGIN IMMEDIATE", "UPDATE "];
+    let found: Vec<String> = rust_files()
+        .iter()
+        .filter(|file| !["nexus-store", "nexus-testkit"].contains(&file.package()))
+        .flat_map(|file| {
+            let text = file.code_and_strings();
+            let mut found = places(&file.path, &text, &statements[..6]);
+            let both = |line: &str, first: &str, second: &str| line.contains(first) && line.contains(second);
+            found.extend(
+                text.lines()
+                    .filter(|line| both(line, "SELECT ", " FROM ") || both(line, "UPDATE ", " SET "))
+                    .map(|line| format!("{}: {}", file.path, line.trim())),
+            );
+            found
+        })
+        .collect();
+    nothing(&found, "SQL outside nexus-store");
+}
+
+#[test]
+fn no_foreign_key_crosses_a_database_file() {
+    let migrations: Vec<String> = source::all_files()
+        .into_iter()
+        .filter(|path| path.starts_with("crates/nexus-store/migrations/"))
+        .collect();
+    let mut by_database: BTreeMap<String, String> = BTreeMap::new();
+    for path in &migrations {
+        let database = path.split('/').nth(3).expect("one folder per database").to_owned();
+        by_database.entry(database).or_default().push_str(&read(path));
+    }
+    assert_eq!(by_database.len(), 6, "six databases have migrations: {:?}", by_database.keys());
+    let mut found = Vec::new();
+    for (database, sql) in &by_database {
+        let words: Vec<&str> =
+            sql.split(|c: char| !c.is_alphanumeric() && c != '_').filter(|w| !w.is_empty()).collect();
+        for pair in words.windows(2).filter(|pair| pair[0].eq_ignore_ascii_case("references")) {
+            if !sql.contains(&format!("TABLE {}", pair[1])) {
+                found.push(format!("{database}.db references {}", pair[1]));
+            }
+        }
+    }
+    nothing(&found, "foreign keys to tables of another file");
+}
+
+#[test]
+fn libraries_never_print() {
+    let found = outside(
+        &["nexus", "xtask"],
+        &["println!", "eprintln!", "print!", "eprint!", "io::stdout", "io::stderr", "stdout()", "stderr()"],
+    );
+    nothing(&found, "a library writes to the terminal");
+}
+
+#[test]
+fn nothing_below_the_server_knows_http() {
+    let found = outside(
+        &["nexus-server", "nexus-client", "nexus-net", "nexus-llm", "nexus-mcp", "nexus-testkit", "xtask"],
+        &["StatusCode", "HeaderMap", "HeaderValue", "axum", "hyper", "http::"],
+    );
+    nothing(&found, "HTTP below nexus-server");
+}
+
+#[test]
+fn sockets_open_only_at_the_edges() {
+    let found = outside(
+        &["nexus-runtime", "nexus-server", "nexus-client", "nexus-net", "nexus-testkit", "nexus", "xtask"],
+        &["TcpListener", "TcpStream", "UdpSocket", "ToSocketAddrs", "lookup_host"],
+    );
+    nothing(&found, "a network socket outside the rooms that may have one");
+}
+
+#[test]
+fn libraries_take_values_and_not_environment_variables() {
+    // The failpoint is compiled out of release builds; nexus-process cleans what children inherit.
+    let exempt = |file: &&RustFile| {
+        file.path != "crates/nexus-base/src/failpoint.rs"
+            && !["nexus", "nexus-process", "nexus-testkit", "xtask"].contains(&file.package())
+    };
+    let found: Vec<String> = rust_files()
+        .iter()
+        .filter(exempt)
+        .flat_map(|file| {
+            places(
+                &file.path,
+                &file.code(),
+                &["env::var", "env::var_os", "env::vars", "env::vars_os", "set_var"],
+            )
+        })
+        .collect();
+    nothing(&found, "a library reads the environment");
+}
+
+#[test]
+fn there_is_no_unsafe_code() {
+    let found = outside(&[], &["unsafe"]);
+    // `unsafe_code` inside an attribute is another name; a lifted module would be listed here.
+    nothing(&found, "unsafe code");
+}
+
+#[test]
+fn provider_wire_formats_stay_in_one_crate() {
+    let found: Vec<String> = rust_files()
+        .iter()
+        .filter(|file| !["nexus-llm", "nexus-testkit"].contains(&file.package()))
+        .flat_map(|file| {
+            places(
+                &file.path,
+                &file.code_and_strings(),
+                &["anthropic-version", "/v1/messages", "/chat/completions", "content_block_delta"],
+            )
+        })
+        .collect();
+    nothing(&found, "a provider's wire format outside nexus-llm");
+}

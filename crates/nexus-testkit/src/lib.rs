@@ -1,1 +1,18 @@
-//! (empty room)
+//! For tests only: workspaces in a temporary home, the real binary run in them, daemons that are
+//! started, killed and asked, and a plain HTTP exchange for what the typed client would never send.
+//!
+//! Everything here panics with the whole story when it does not work, because its callers are tests.
+
+#![expect(clippy::expect_used, clippy::unwrap_used, reason = "a test helper fails by panicking")]
+
+mod daemon;
+pub mod http;
+mod run;
+mod until;
+mod workspace;
+
+pub use daemon::{Daemon, DaemonOptions, StartFailure};
+pub use nexus_client as client;
+pub use run::{Finished, Run};
+pub use until::until;
+pub use workspace::Workspace;

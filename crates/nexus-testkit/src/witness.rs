@@ -1,0 +1,237 @@
+//! A witness of a conversation in which the daemon dies: it knows what was acknowledged, and says
+//! afterwards what was lost, doubled or is stuck. It talks through the public doors only.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::PathBuf;
+use std::time::Duration;
+
+use nexus_base::id::{MessageId, RequestId, SessionLabel};
+use nexus_client::{Client, ClientError};
+use nexus_protocol::chat::{ChatLine, ChatSend, QueueMode, Speaker};
+use nexus_protocol::trace::RequestView;
+
+/// What a message asks for, as the offline guide understands it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Ask {
+    /// An answer with no tool in it.
+    Plain,
+    /// A worker that appends one line to the witness's file.
+    Command,
+}
+
+/// One message and what is known about it.
+#[derive(Debug, Clone)]
+pub struct Said {
+    /// Idempotency key; also the line that a command appends.
+    pub key: String,
+    /// What it asks for.
+    pub ask: Ask,
+    /// Where it was said.
+    pub session: Option<SessionLabel>,
+    /// The request, once acknowledged.
+    pub request: Option<RequestId>,
+}
+
+/// What became of everything that was said.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Verdict {
+    /// Acknowledged messages with neither reply nor visible failure, or work claimed and not done.
+    pub lost: Vec<String>,
+    /// Replies or tool runs that happened twice.
+    pub doubled: Vec<String>,
+    /// Work that never ends.
+    pub stuck: Vec<String>,
+}
+
+impl Verdict {
+    /// Says whether nothing was lost, doubled or stuck.
+    pub fn is_clean(&self) -> bool {
+        self.lost.is_empty() && self.doubled.is_empty() && self.stuck.is_empty()
+    }
+
+    /// Adds another verdict to this one.
+    pub fn extend(&mut self, other: Self) {
+        self.lost.extend(other.lost);
+        self.doubled.extend(other.doubled);
+        self.stuck.extend(other.stuck);
+    }
+}
+
+/// Remembers what was said.
+#[derive(Debug)]
+pub struct Witness {
+    file: PathBuf,
+    said: Vec<Said>,
+    judged: usize,
+}
+
+impl Witness {
+    /// Starts with nothing said; commands will append to `home/witness.txt` of this workspace.
+    pub fn new(workspace: &std::path::Path) -> Self {
+        Self { file: workspace.join("home/witness.txt"), said: Vec::new(), judged: 0 }
+    }
+
+    /// Returns everything said so far.
+    pub fn said(&self) -> &[Said] {
+        &self.said
+    }
+
+    /// Says one thing. It is remembered whether or not the acknowledgement arrives.
+    ///
+    /// # Errors
+    /// The daemon did not acknowledge; it may have taken the message all the same.
+    pub async fn say(&mut self, client: &Client, ask: Ask, session: Option<&str>) -> Result<RequestId, ClientError> {
+        let key = format!("w{:05}-{}", self.said.len(), nexus_base::id::new_ulid());
+        self.said.push(Said { key, ask, session: session.map(SessionLabel::new), request: None });
+        let last = self.said.len() - 1;
+        self.send(client, last).await
+    }
+
+    /// Says again whatever was not acknowledged, under the same key.
+    ///
+    /// # Errors
+    /// The daemon still does not acknowledge.
+    pub async fn repeat_unacknowledged(&mut self, client: &Client) -> Result<usize, ClientError> {
+        let open: Vec<usize> = (0..self.said.len()).filter(|index| self.said[*index].request.is_none()).collect();
+        for index in &open {
+            self.send(client, *index).await?;
+        }
+        Ok(open.len())
+    }
+
+    async fn send(&mut self, client: &Client, index: usize) -> Result<RequestId, ClientError> {
+        let said = &self.said[index];
+        let message = match said.ask {
+            Ask::Plain => "what can you do?".to_owned(),
+            Ask::Command => format!("run `echo {} >> witness.txt`", said.key),
+        };
+        let accepted = client
+            .send(ChatSend {
+                message,
+                session: said.session.clone(),
+                idempotency_key: Some(said.key.clone()),
+                project: None,
+                // One turn for each message, so that replies can be counted.
+                queue_mode: Some(QueueMode::Followup),
+            })
+            .await?;
+        self.said[index].request = Some(accepted.request_id.clone());
+        Ok(accepted.request_id)
+    }
+
+    /// Waits for everything said since the last judgement to come to rest, and judges it.
+    ///
+    /// # Errors
+    /// The daemon does not answer.
+    pub async fn judge(&mut self, client: &Client, patience: Duration) -> Result<Verdict, ClientError> {
+        let mut verdict = Verdict::default();
+        let mut seen: BTreeMap<MessageId, String> = BTreeMap::new();
+        for said in &self.said[self.judged..] {
+            let Some(request) = &said.request else { continue };
+            let waited = client.wait(request, patience).await?;
+            if !waited.quiescent {
+                verdict.stuck.push(format!("{}: not at rest after {patience:?}", said.key));
+                continue;
+            }
+            let replies: Vec<&ChatLine> =
+                waited.replies.iter().filter(|line| line.speaker != Speaker::User).collect();
+            self.judge_replies(said, &replies, &mut seen, &mut verdict);
+            let view = client.request(request).await?;
+            self.judge_tree(said, &view, &mut verdict);
+        }
+        self.judged = self.said.len();
+        Ok(verdict)
+    }
+
+    /// Looks over the whole workspace once everything is at rest.
+    ///
+    /// # Errors
+    /// The daemon does not answer.
+    pub async fn judge_rest(&self, client: &Client) -> Result<Verdict, ClientError> {
+        let mut verdict = Verdict::default();
+        for request in client.requests(Some(500)).await? {
+            if request.status == "processing" {
+                verdict.stuck.push(format!("request {} is still processing", request.request_id));
+            }
+        }
+        for session in client.sessions(Some(500)).await? {
+            if session.running || session.queued > 0 {
+                verdict.stuck.push(format!("session {} still has work", session.session));
+            }
+        }
+        let sessions: BTreeSet<Option<&SessionLabel>> =
+            self.said.iter().map(|said| said.session.as_ref()).collect();
+        for session in sessions {
+            let mut ids = BTreeSet::new();
+            for line in client.history(session, Some(500)).await?.lines {
+                if !ids.insert(line.message_id.clone()) {
+                    verdict.doubled.push(format!("message {} is twice in the history", line.message_id));
+                }
+            }
+        }
+        Ok(verdict)
+    }
+
+    fn judge_replies(
+        &self,
+        said: &Said,
+        replies: &[&ChatLine],
+        seen: &mut BTreeMap<MessageId, String>,
+        verdict: &mut Verdict,
+    ) {
+        if replies.is_empty() {
+            verdict.lost.push(format!("{}: no reply", said.key));
+        }
+        // A command is announced once and reported once.
+        let most = match said.ask {
+            Ask::Plain => 1,
+            Ask::Command => 2,
+        };
+        let texts: Vec<&str> = replies.iter().map(|line| line.text.as_str()).collect();
+        let different: BTreeSet<&str> = texts.iter().copied().collect();
+        if replies.len() > most || different.len() < replies.len() {
+            verdict.doubled.push(format!("{}: {} replies: {texts:?}", said.key, replies.len()));
+        }
+        for line in replies {
+            if let Some(other) = seen.insert(line.message_id.clone(), said.key.clone()) {
+                verdict.doubled.push(format!("reply {} answers {other} and {}", line.message_id, said.key));
+            }
+        }
+    }
+
+    fn judge_tree(&self, said: &Said, view: &RequestView, verdict: &mut Verdict) {
+        let mut calls = Vec::new();
+        walk(view, &mut |request| {
+            if request.status == "processing" {
+                verdict.stuck.push(format!("{}: request {} is processing", said.key, request.request_id));
+            }
+            for call in request.tool_calls.iter().filter(|call| call.tool == "bash") {
+                calls.push(call.status.clone());
+            }
+        });
+        if said.ask != Ask::Command {
+            return;
+        }
+        match self.lines_of(&said.key) {
+            // A command whose outcome is unknown, or a failure that was said, explains a missing line.
+            0 if calls.iter().any(|status| status == "completed") => {
+                verdict.lost.push(format!("{}: bash is recorded as completed and left no line", said.key));
+            }
+            0 | 1 => {}
+            several => verdict.doubled.push(format!("{}: the command ran {several} times", said.key)),
+        }
+    }
+
+    /// Counts how often the command of this key ran.
+    pub fn lines_of(&self, key: &str) -> usize {
+        let text = std::fs::read_to_string(&self.file).unwrap_or_default();
+        text.lines().filter(|line| line.trim() == key).count()
+    }
+}
+
+fn walk(view: &RequestView, visit: &mut impl FnMut(&RequestView)) {
+    visit(view);
+    for child in &view.children {
+        walk(child, visit);
+    }
+}

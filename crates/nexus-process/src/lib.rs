@@ -1,1 +1,31 @@
-//! (empty room)
+//! The only place that starts a process.
+//!
+//! A [`Launch`] runs one program with an environment made from nothing, in its own process group, with a
+//! deadline, capped output and, unless the caller says otherwise in so many words, a sandbox. Which command
+//! may run, and what the model is told about it, is for others.
+
+mod capture;
+mod control;
+mod detached;
+mod environment;
+mod group;
+mod inherited;
+mod launch;
+mod remedy;
+mod running;
+mod sandbox;
+
+pub use capture::Captured;
+pub use detached::start_detached;
+pub use environment::{Environment, EnvironmentError, RUN_MARK_VARIABLE};
+pub use group::{FileRecord, GroupRecord, Leader, LiveGroup, end_left_over};
+pub use inherited::inherited_socket;
+pub use launch::{
+    Confinement, DEFAULT_DEADLINE, DEFAULT_OUTPUT_LIMIT, Helper, Input, LONGEST_DEADLINE, Launch,
+    LaunchError, Outcome, Status,
+};
+pub use remedy::remedy;
+pub use sandbox::{
+    Access, Grant, HELPER_ARGUMENT, Limits, Links, Network, SandboxError, SandboxProfile, SandboxSupport,
+    Toolchains, run_if_sandbox_helper, sandbox_entry, support,
+};

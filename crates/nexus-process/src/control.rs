@@ -1,0 +1,111 @@
+//! The talk between a launch and its sandbox helper, over a socket pair that is the helper's standard input.
+//!
+//! The launch sends one order with the descriptors the program shall have. The helper answers with one byte
+//! that it has understood; more follows only if it could not start the program. Its end closes by itself when
+//! the program takes its place.
+
+use std::ffi::OsString;
+use std::io::{self, IoSlice, IoSliceMut, Read, Write};
+use std::mem::MaybeUninit;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::unix::net::UnixStream;
+use std::time::Duration;
+
+use rustix::net::{
+    RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer, SendAncillaryMessage,
+    SendFlags,
+};
+use serde::{Deserialize, Serialize};
+
+use crate::sandbox::SandboxProfile;
+
+/// The longest order accepted; the arguments of a program are bounded by the kernel at a similar size.
+const ORDER_LIMIT: usize = 2 * 1024 * 1024;
+
+/// The helper's first byte: it is a helper and has its order.
+pub(crate) const READY: u8 = b'R';
+/// How long a helper may leave its order unread before the launch gives it up.
+const SEND_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// What the helper shall start.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) struct Order {
+    pub(crate) program: OsString,
+    pub(crate) arguments: Vec<OsString>,
+    /// The restrictions, or `None` when only the run socket was wanted.
+    pub(crate) profile: Option<SandboxProfile>,
+    /// Name of the variable that tells the program the number of its run socket, when there is one.
+    pub(crate) socket_variable: Option<String>,
+    /// Process ids that must not be signalled, where the kernel cannot scope signals itself.
+    pub(crate) protected_process: i32,
+}
+
+/// Why the helper did not start the program.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) enum Failure {
+    /// A restriction could not be put in place.
+    Sandbox(String),
+    /// The program itself could not be started; the number is the system's error code.
+    Program(String, Option<i32>),
+}
+
+/// The descriptors that travel with an order.
+#[derive(Debug)]
+pub(crate) struct Descriptors {
+    pub(crate) input: OwnedFd,
+    pub(crate) socket: Option<OwnedFd>,
+}
+
+/// Sends the order; waits for the helper to read it when it exceeds the socket's buffer.
+pub(crate) fn send(mut stream: &UnixStream, order: &Order, descriptors: &Descriptors) -> io::Result<()> {
+    let body = serde_json::to_vec(order)?;
+    if body.len() > ORDER_LIMIT {
+        return Err(io::Error::new(
+            io::ErrorKind::InvalidInput,
+            format!("program and arguments take {} bytes, more than the allowed {ORDER_LIMIT}", body.len()),
+        ));
+    }
+    let length = u32::try_from(body.len()).map_err(io::Error::other)?.to_be_bytes();
+    stream.set_write_timeout(Some(SEND_TIMEOUT))?;
+    let mut handles: Vec<BorrowedFd<'_>> = vec![descriptors.input.as_fd()];
+    handles.extend(descriptors.socket.as_ref().map(AsFd::as_fd));
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(2))];
+    let mut control = SendAncillaryBuffer::new(&mut space);
+    control.push(SendAncillaryMessage::ScmRights(&handles));
+    rustix::net::sendmsg(stream, &[IoSlice::new(&length)], &mut control, SendFlags::NOSIGNAL)?;
+    stream.write_all(&body)
+}
+
+/// Receives the order.
+pub(crate) fn receive(mut stream: &UnixStream) -> io::Result<(Order, Descriptors)> {
+    let mut length = [0u8; 4];
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(2))];
+    let mut control = RecvAncillaryBuffer::new(&mut space);
+    let received = rustix::net::recvmsg(
+        stream,
+        &mut [IoSliceMut::new(&mut length)],
+        &mut control,
+        RecvFlags::CMSG_CLOEXEC,
+    )?;
+    let mut handles = control
+        .drain()
+        .filter_map(|message| match message {
+            RecvAncillaryMessage::ScmRights(handles) => Some(handles),
+            _ => None,
+        })
+        .flatten()
+        .collect::<Vec<_>>()
+        .into_iter();
+    if received.bytes != length.len() {
+        return Err(io::ErrorKind::UnexpectedEof.into());
+    }
+    let length = u32::from_be_bytes(length) as usize;
+    if length > ORDER_LIMIT {
+        return Err(io::ErrorKind::InvalidData.into());
+    }
+    let mut body = vec![0u8; length];
+    stream.read_exact(&mut body)?;
+    let order = serde_json::from_slice(&body)?;
+    let input = handles.next().ok_or_else(|| io::Error::other("no standard input came with the order"))?;
+    Ok((order, Descriptors { input, socket: handles.next() }))
+}

@@ -1,0 +1,53 @@
+//! A daemon that died is cleaned up after.
+
+use std::sync::{Arc, Mutex};
+
+use nexus_process::{FileRecord, GroupRecord, LiveGroup, end_left_over};
+
+use crate::machine::{Machine, eventually, lives};
+
+#[derive(Default)]
+struct Notes(Mutex<Vec<String>>);
+
+impl GroupRecord for Notes {
+    fn live(&self, group: &LiveGroup) {
+        self.0.lock().unwrap().push(format!("live {}", group.leader.is_some()));
+    }
+
+    fn ended(&self, _mark: &str) {
+        self.0.lock().unwrap().push("ended".to_owned());
+    }
+}
+
+#[tokio::test]
+async fn a_run_is_written_down_before_it_starts() {
+    let machine = Machine::new();
+    let notes = Arc::new(Notes::default());
+    machine.bash("true").record(notes.clone()).run().await.unwrap();
+    assert_eq!(*notes.0.lock().unwrap(), ["live false", "live true", "ended"]);
+}
+
+#[tokio::test]
+async fn what_the_record_names_can_be_ended_later() {
+    let machine = Machine::new();
+    let path = machine.temp.join("groups.json");
+    let (record, left) = FileRecord::open(&path).unwrap();
+    assert_eq!(left, []);
+    let running = tokio::spawn(
+        machine.bash("sleep 600 & echo $! > child; setsid sleep 601 & wait").record(Arc::new(record)).run(),
+    );
+    let child = machine.task().join("child");
+    let number = || std::fs::read_to_string(&child).ok().and_then(|text| text.trim().parse::<i32>().ok());
+    eventually("the command runs", || number().is_some()).await;
+
+    // What the next daemon would do, with nothing but the file.
+    let (_, left) = FileRecord::open(&path).unwrap();
+    assert_eq!(left.len(), 1);
+    assert!(left[0].leader.is_some());
+    assert!(end_left_over(&left[0]) >= 1);
+    let outcome = running.await.unwrap().unwrap();
+    assert!(!outcome.succeeded());
+    let number = number().unwrap();
+    eventually("the child is gone", || !lives(number)).await;
+    assert_eq!(end_left_over(&left[0]), 0);
+}

@@ -1,3 +1,44 @@
-//! Checks, benches and soaks of the workspace.
+//! `cargo xtask`: checks, benches and soaks. A tool for people who change Nexus; it never ships.
+#![expect(clippy::print_stdout, reason = "a command-line tool reports on standard output")]
+#![expect(clippy::disallowed_methods, reason = "runs cargo and the program under test")]
 
-fn main() {}
+use anyhow::Result;
+use clap::{Parser, Subcommand};
+
+mod bench;
+mod check;
+mod command;
+mod conversation;
+mod disk;
+mod instance;
+mod measure;
+mod random;
+mod soak;
+
+/// Checks, benches and soaks of Nexus.
+#[derive(Debug, Parser)]
+#[command(name = "xtask", version, about)]
+struct Arguments {
+    #[command(subcommand)]
+    task: Task,
+}
+
+#[derive(Debug, Subcommand)]
+enum Task {
+    /// Format check, clippy, tests, documentation, licences, generated files.
+    Check,
+    /// Measures and prints the numbers beside their bars.
+    #[command(subcommand)]
+    Bench(bench::Bench),
+    /// Runs a loop for as long as it takes to trust it.
+    #[command(subcommand)]
+    Soak(soak::Soak),
+}
+
+fn main() -> Result<()> {
+    match Arguments::parse().task {
+        Task::Check => check::run_all(),
+        Task::Bench(bench) => bench::run(&bench),
+        Task::Soak(soak) => soak::run(soak),
+    }
+}

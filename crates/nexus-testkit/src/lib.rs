@@ -9,6 +9,7 @@ mod daemon;
 pub mod http;
 mod run;
 mod until;
+pub mod witness;
 mod workspace;
 
 pub use daemon::{Daemon, DaemonOptions, StartFailure};

@@ -80,7 +80,12 @@ impl Witness {
     ///
     /// # Errors
     /// The daemon did not acknowledge; it may have taken the message all the same.
-    pub async fn say(&mut self, client: &Client, ask: Ask, session: Option<&str>) -> Result<RequestId, ClientError> {
+    pub async fn say(
+        &mut self,
+        client: &Client,
+        ask: Ask,
+        session: Option<&str>,
+    ) -> Result<RequestId, ClientError> {
         let key = format!("w{:05}-{}", self.said.len(), nexus_base::id::new_ulid());
         self.said.push(Said { key, ask, session: session.map(SessionLabel::new), request: None });
         let last = self.said.len() - 1;
@@ -92,7 +97,8 @@ impl Witness {
     /// # Errors
     /// The daemon still does not acknowledge.
     pub async fn repeat_unacknowledged(&mut self, client: &Client) -> Result<usize, ClientError> {
-        let open: Vec<usize> = (0..self.said.len()).filter(|index| self.said[*index].request.is_none()).collect();
+        let open: Vec<usize> =
+            (0..self.said.len()).filter(|index| self.said[*index].request.is_none()).collect();
         for index in &open {
             self.send(client, *index).await?;
         }

@@ -1,0 +1,78 @@
+//! The numbers of the design, each beside its bar and the disk's own speed.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use anyhow::{Context, Result};
+use clap::{Args, Subcommand};
+
+use crate::command::{self, Profile};
+use crate::disk;
+use crate::measure::{Report, show};
+
+mod start;
+mod turn;
+
+/// What to measure.
+#[derive(Debug, Subcommand)]
+pub(crate) enum Bench {
+    /// Binary, commands, start and idle memory.
+    Start(Options),
+    /// Plain turns and the one-shot command.
+    Turn(Options),
+    /// Everything.
+    All(Options),
+}
+
+/// How to measure it.
+#[derive(Debug, Clone, Args)]
+pub(crate) struct Options {
+    /// Program to measure instead of a fresh release build.
+    #[arg(long)]
+    pub(crate) binary: Option<PathBuf>,
+    /// Starts and commands to time.
+    #[arg(long, default_value_t = 30)]
+    pub(crate) rounds: usize,
+    /// Plain turns to time.
+    #[arg(long, default_value_t = 400)]
+    pub(crate) turns: usize,
+    /// Events in the workspace of the second start measurement.
+    #[arg(long, default_value_t = 10_000)]
+    pub(crate) rows: usize,
+}
+
+/// Runs a bench and prints its table.
+pub(crate) fn run(bench: &Bench) -> Result<()> {
+    let (options, with_start, with_turn) = match bench {
+        Bench::Start(options) => (options, true, false),
+        Bench::Turn(options) => (options, false, true),
+        Bench::All(options) => (options, true, true),
+    };
+    let binary = command::nexus(options.binary.as_deref(), Profile::Release)?;
+    let sync = disk::sync_cost(&std::env::temp_dir(), 200)?;
+    let mut report = Report::default();
+    report.times("the disk: write 4 KiB, fdatasync", "–", &sync, None);
+    // One thread drives the clients; the daemon keeps the other core.
+    let tokio = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .context("starting the client's runtime")?;
+    if with_start {
+        start::measure(&binary, options, &tokio, &mut report)?;
+    }
+    if with_turn {
+        turn::measure(&binary, options, &tokio, &mut report)?;
+    }
+    println!("\n{} cores, fsync p50 {}\n", cores(), show(sync.p50()));
+    println!("{}", report.render());
+    Ok(())
+}
+
+fn cores() -> usize {
+    std::thread::available_parallelism().map_or(1, usize::from)
+}
+
+/// Shortens the bars below.
+const fn millis(count: u64) -> Option<Duration> {
+    Some(Duration::from_millis(count))
+}

@@ -1,0 +1,189 @@
+//! The table of keys. A new setting is one row here and one field in `settings.rs`.
+
+use serde_json::{Value, json};
+
+/// What a key may hold.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) enum Kind {
+    /// True or false.
+    Boolean,
+    /// A whole number in a closed range.
+    Integer { least: u64, most: u64 },
+    /// A number in a closed range.
+    Number { least: f64, most: f64 },
+    /// Text of at most so many bytes, without control characters.
+    Text { longest: usize },
+    /// One of these words.
+    Word(&'static [&'static str]),
+    /// Texts, at most so many.
+    Texts { most: usize },
+    /// An `http` or `https` address.
+    Address,
+    /// Where to listen.
+    Bind,
+    /// How callers prove who they are.
+    AuthMode,
+    /// The owner's token.
+    Token,
+    /// An object whose content another room checks.
+    Object,
+    /// A list whose content another room checks.
+    List,
+}
+
+/// What a key is when nobody set it.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) enum Unset {
+    /// Absent.
+    Nothing,
+    /// This flag.
+    Flag(bool),
+    /// This whole number.
+    Count(u64),
+    /// This number.
+    Amount(f64),
+    /// This text.
+    Text(&'static str),
+    /// These texts.
+    Texts(&'static [&'static str]),
+    /// An empty object.
+    Object,
+    /// An empty list.
+    List,
+}
+
+impl Unset {
+    /// Returns the default as a JSON value.
+    pub(crate) fn value(self) -> Option<Value> {
+        match self {
+            Self::Nothing => None,
+            Self::Flag(flag) => Some(json!(flag)),
+            Self::Count(count) => Some(json!(count)),
+            Self::Amount(amount) => Some(json!(amount)),
+            Self::Text(text) => Some(json!(text)),
+            Self::Texts(texts) => Some(json!(texts)),
+            Self::Object => Some(json!({})),
+            Self::List => Some(json!([])),
+        }
+    }
+}
+
+/// Whether a file that came with the workspace may say this.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Needs {
+    /// Harmless in any workspace.
+    Nothing,
+    /// Honoured only when the workspace is trusted.
+    Trust,
+}
+
+/// One key.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Field {
+    /// Dotted path; `*` stands for any one name.
+    pub(crate) key: &'static str,
+    pub(crate) kind: Kind,
+    pub(crate) unset: Unset,
+    pub(crate) needs: Needs,
+    /// One line for the schema and for people.
+    pub(crate) about: &'static str,
+}
+
+const fn field(key: &'static str, kind: Kind, unset: Unset, about: &'static str) -> Field {
+    Field { key, kind, unset, needs: Needs::Nothing, about }
+}
+
+const fn trusted(key: &'static str, kind: Kind, unset: Unset, about: &'static str) -> Field {
+    Field { key, kind, unset, needs: Needs::Trust, about }
+}
+
+const fn count(least: u64, most: u64) -> Kind {
+    Kind::Integer { least, most }
+}
+
+/// Longest ordinary text value.
+const TEXT: Kind = Kind::Text { longest: 200 };
+const MINUTE_MS: u64 = 60_000;
+const DAY_MS: u64 = 24 * 60 * MINUTE_MS;
+
+/// Sections that must be right for the daemon to start at all.
+pub(crate) const REQUIRED_SECTIONS: &[&str] = &["runtime"];
+
+/// Sections that other programs of this family write and that we leave alone.
+pub(crate) const TOLERATED_SECTIONS: &[&str] = &["hooks", "automation", "channels", "ui", "cortex"];
+
+/// Every key there is.
+#[rustfmt::skip] // One row per key reads as a table; broken over five lines it does not.
+pub(crate) const FIELDS: &[Field] = &[
+    field("runtime.port", count(1, 65_535), Unset::Count(18_789), "TCP port of the control plane"),
+    field("runtime.bind", Kind::Bind, Unset::Text("loopback"), "address to listen on; loopback only"),
+    field("runtime.auth.mode", Kind::AuthMode, Unset::Text("token"), "how callers prove who they are"),
+    field("runtime.auth.token", Kind::Token, Unset::Nothing, "the owner's token, made by init"),
+    field("runtime.credentials.level", count(0, 3), Unset::Count(1), "0 all, 1 all but blocked, 2 only allowed, 3 also scopes"),
+    field("runtime.credentials.blocked", Kind::Texts { most: 256 }, Unset::Texts(&[]), "credentials agents never get, as service/account"),
+    field("runtime.credentials.allowed", Kind::Texts { most: 256 }, Unset::Texts(&[]), "credentials agents may get at level 2 and 3"),
+    field("runtime.credentials.scopes", Kind::Texts { most: 256 }, Unset::Texts(&[]), "scopes agents may use at level 3, as type:value"),
+    field("agent.id", TEXT, Unset::Nothing, "persona in use when there are several"),
+    field("agent.provider", TEXT, Unset::Nothing, "model provider; found when unset"),
+    field("agent.model", TEXT, Unset::Nothing, "model; the provider's default when unset"),
+    field("agent.fallbacks", Kind::Texts { most: 16 }, Unset::Texts(&[]), "models to try next, as provider/model"),
+    field("agents.max_worker_depth", count(1, 10), Unset::Count(3), "how deep workers may dispatch workers"),
+    field("agents.max_concurrent_workers", count(1, 256), Unset::Count(8), "workers that run at once"),
+    field("agents.turn_timeout_ms", count(1_000, DAY_MS), Unset::Count(5 * MINUTE_MS), "longest manager turn"),
+    field("agents.worker_timeout_ms", count(1_000, DAY_MS), Unset::Count(30 * MINUTE_MS), "longest worker task"),
+    field("queue.mode", Kind::Word(&["interrupt", "steer", "followup", "collect", "queue"]), Unset::Text("interrupt"), "what a message does to a busy session"),
+    field("queue.debounce_ms", count(0, MINUTE_MS), Unset::Count(1_000), "pause before queued items are taken"),
+    field("queue.cap", count(1, 1_000), Unset::Count(20), "items a session keeps waiting"),
+    field("queue.drop_policy", Kind::Word(&["summarize", "oldest", "reject"]), Unset::Text("summarize"), "what happens above the cap"),
+    field("budgets.model_steps_per_turn", count(1, 10_000), Unset::Count(50), "model calls in one turn"),
+    field("budgets.tokens_per_turn", count(1_000, 1_000_000_000), Unset::Count(400_000), "tokens in one turn"),
+    field("budgets.tokens_per_run", count(1_000, 1_000_000_000), Unset::Count(2_000_000), "tokens in one agent run"),
+    field("budgets.tokens_per_day", count(1_000, 100_000_000_000), Unset::Count(10_000_000), "tokens in one day"),
+    field("budgets.usd_per_day", Kind::Number { least: 0.0, most: 1_000_000.0 }, Unset::Amount(10.0), "US dollars in one day"),
+    field("budgets.identical_calls", count(2, 1_000), Unset::Count(5), "same tool call with same arguments in one turn"),
+    trusted("providers.*.base_url", Kind::Address, Unset::Nothing, "where the provider's API is reached"),
+    field("credentials.syncOnStatus", Kind::Boolean, Unset::Flag(false), "accepted and unused: status never syncs"),
+    field("credentials.syncTtlMinutes", count(0, 1_440), Unset::Count(15), "how long a sync of other tools' logins stays fresh"),
+    field("credentials.defaultStorage", Kind::Word(&["keychain", "file", "env"]), Unset::Text("keychain"), "where `credential add` puts a secret"),
+    field("credentials.rotation.enabled", Kind::Texts { most: 64 }, Unset::Texts(&["anthropic", "openai", "gemini"]), "services whose accounts rotate on failure"),
+    field("clock.enabled", Kind::Boolean, Unset::Flag(true), "whether clock events are made"),
+    field("clock.tickIntervalMs", count(1_000, DAY_MS), Unset::Count(30_000), "time between clock events"),
+    field("bus.mode", Kind::Word(&["memory", "persistent"]), Unset::Text("memory"), "whether bus events are kept"),
+    field("bus.retention_days", count(1, 3_650), Unset::Count(7), "how long kept bus events stay"),
+    field("acl.unknown_sender_policy", Kind::Word(&["deny", "ask"]), Unset::Text("deny"), "what happens to strangers"),
+    trusted("acl.policies", Kind::List, Unset::List, "access policies beside the built-in ones"),
+    field("memory.embeddings.provider", Kind::Word(&["local"]), Unset::Text("local"), "who turns text into vectors"),
+    trusted("adapters", Kind::Object, Unset::Object, "channel adapters by name"),
+    trusted("mcp", Kind::Object, Unset::Object, "MCP servers by name"),
+    field("logging.level", Kind::Word(&["error", "warn", "info", "debug", "trace"]), Unset::Text("info"), "how much is logged"),
+];
+
+impl Field {
+    /// Returns the key's first part.
+    pub(crate) fn section(&self) -> &'static str {
+        self.key.split('.').next().unwrap_or(self.key)
+    }
+
+    /// Tells whether the value is never shown.
+    pub(crate) fn is_secret(&self) -> bool {
+        matches!(self.kind, Kind::Token)
+    }
+
+    /// Tells whether `key`, which has no `*`, is this field.
+    pub(crate) fn covers(&self, key: &str) -> bool {
+        let mut pattern = self.key.split('.');
+        let mut parts = key.split('.');
+        loop {
+            match (pattern.next(), parts.next()) {
+                (None, None) => return true,
+                (Some(expected), Some(part)) if expected == "*" || expected == part => {}
+                _ => return false,
+            }
+        }
+    }
+}
+
+/// Finds the field that `key` is, if the table has it.
+pub(crate) fn find(key: &str) -> Option<&'static Field> {
+    FIELDS.iter().find(|field| field.covers(key))
+}

@@ -1,0 +1,164 @@
+//! Who the agent is and whom it works for: the files onboarding writes, and the questions the
+//! runtime asks about them. Writing them is a worker's job, not this module's.
+
+mod front_matter;
+mod slug;
+
+use std::path::Path;
+use std::time::SystemTime;
+
+use nexus_base::file::{FileError, read_text};
+use serde::Serialize;
+
+pub use front_matter::FrontMatter;
+pub use slug::{LONGEST_SLUG, Slug};
+
+use crate::Layout;
+use crate::config::Settings;
+use crate::folder::{lies_inside, subfolders};
+
+/// A line that a file waiting to be filled in carries; its presence makes the file a template.
+pub const FILL_IN_MARKER: &str = "<!-- nexus: fill in -->";
+
+/// Most bytes of IDENTITY.md that reach a prompt.
+pub const IDENTITY_LIMIT: usize = 4_000;
+/// Most bytes of SOUL.md that reach a prompt.
+pub const SOUL_LIMIT: usize = 8_000;
+/// Most bytes of the user's profile that reach a prompt.
+pub const USER_LIMIT: usize = 4_000;
+/// Largest file that is looked at.
+const LARGEST_FILE: u64 = 1024 * 1024;
+
+/// A text for the prompt, cut if it was too long and saying so at its end.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct PersonaText {
+    /// Path relative to the workspace, for people and for "read the rest".
+    pub file: String,
+    /// The text with front matter, at most the limit plus one line about the cut.
+    pub text: String,
+    /// Size of the whole file when a part was left out.
+    pub cut_from: Option<usize>,
+}
+
+impl PersonaText {
+    /// Reads the front matter of the text.
+    pub fn front_matter(&self) -> FrontMatter {
+        FrontMatter::read(&self.text).0
+    }
+}
+
+/// The persona in use and the person it works for.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Persona {
+    /// Its folder's name as a slug.
+    pub slug: Slug,
+    /// What it is called: `name` of the front matter, else the slug.
+    pub name: String,
+    /// IDENTITY.md.
+    pub identity: PersonaText,
+    /// SOUL.md, when it exists.
+    pub soul: Option<PersonaText>,
+    /// `state/user/IDENTITY.md`, when it exists.
+    pub user: Option<PersonaText>,
+}
+
+/// Tells whether no persona has been begun: `state/agents/` has no sub-folder.
+///
+/// # Errors
+/// The folder exists but cannot be listed.
+pub fn needs_bootstrap(layout: &Layout) -> Result<bool, FileError> {
+    Ok(subfolders(&layout.agents(), layout.state())?.is_empty())
+}
+
+/// Tells whether some persona has an IDENTITY.md.
+///
+/// # Errors
+/// The folder exists but cannot be listed.
+pub fn is_onboarded(layout: &Layout) -> Result<bool, FileError> {
+    let folder = layout.agents();
+    Ok(subfolders(&folder, layout.state())?
+        .iter()
+        .any(|name| is_file_inside(&folder.join(name).join("IDENTITY.md"), layout)))
+}
+
+/// Returns the persona in use: the configured one, else the one changed last. None before onboarding.
+///
+/// # Errors
+/// A file of the persona exists but cannot be read.
+pub fn active_persona(layout: &Layout, settings: &Settings) -> Result<Option<Persona>, FileError> {
+    let Some(name) = active_folder(layout, settings.agent.id.as_deref())? else { return Ok(None) };
+    let folder = layout.agents().join(&name);
+    let slug = Slug::from_name(&name).unwrap_or_default();
+    let Some(identity) = read(layout, &folder.join("IDENTITY.md"), IDENTITY_LIMIT)? else { return Ok(None) };
+    let soul = read(layout, &folder.join("SOUL.md"), SOUL_LIMIT)?;
+    let user = read_user(layout)?;
+    let name = identity.front_matter().get("name").unwrap_or(slug.as_str()).to_owned();
+    Ok(Some(Persona { slug, name, identity, soul, user }))
+}
+
+/// Returns the user's profile, when it exists.
+///
+/// # Errors
+/// The file exists but cannot be read.
+pub fn read_user(layout: &Layout) -> Result<Option<PersonaText>, FileError> {
+    read(layout, &layout.user_identity(), USER_LIMIT)
+}
+
+/// Tells whether a text is empty or still waits to be filled in.
+pub fn is_template(text: &str) -> bool {
+    if text.trim().is_empty() || text.contains(FILL_IN_MARKER) {
+        return true;
+    }
+    let (front_matter, body) = FrontMatter::read(text);
+    // `<name>` is how the onboarding text shows a value to be replaced.
+    let is_blank = |value: &str| value.is_empty() || (value.starts_with('<') && value.ends_with('>'));
+    let values_blank = !front_matter.is_empty() && front_matter.iter().all(|(_, value)| is_blank(value));
+    let is_heading_or_blank = |line: &str| line.trim().is_empty() || line.starts_with('#');
+    let nothing_said = front_matter.is_empty() && body.lines().all(is_heading_or_blank);
+    values_blank || nothing_said
+}
+
+// Folders are taken as they are named: a model that wrote `Echo` instead of `echo` has still
+// onboarded its owner, and losing its persona over a capital letter would help nobody.
+fn active_folder(layout: &Layout, configured: Option<&str>) -> Result<Option<String>, FileError> {
+    let folder = layout.agents();
+    let changed = |name: &str| -> Option<SystemTime> {
+        let file = folder.join(name).join("IDENTITY.md");
+        is_file_inside(&file, layout).then(|| std::fs::metadata(&file).ok()?.modified().ok())?
+    };
+    let mut candidates = subfolders(&folder, layout.state())?;
+    candidates.retain(|name| changed(name).is_some());
+    if let Some(wanted) = configured {
+        let slug = Slug::from_name(wanted);
+        let is_wanted = |name: &&String| *name == wanted || (slug.is_some() && Slug::from_name(name) == slug);
+        if let Some(found) = candidates.iter().find(is_wanted) {
+            return Ok(Some(found.clone()));
+        }
+    }
+    // Two written in the same instant: the name decides, so that the answer is always the same.
+    Ok(candidates
+        .into_iter()
+        .filter_map(|name| changed(&name).map(|time| (time, name)))
+        .max()
+        .map(|(_, name)| name))
+}
+
+fn read(layout: &Layout, path: &Path, limit: usize) -> Result<Option<PersonaText>, FileError> {
+    if !is_file_inside(path, layout) {
+        return Ok(None);
+    }
+    let whole = read_text(path, LARGEST_FILE)?;
+    let file = path.strip_prefix(layout.root()).unwrap_or(path).display().to_string();
+    let trimmed = whole.trim();
+    if trimmed.len() <= limit {
+        return Ok(Some(PersonaText { file, text: trimmed.to_owned(), cut_from: None }));
+    }
+    let kept = &trimmed[..trimmed.floor_char_boundary(limit)];
+    let text =
+        format!("{kept}\n[cut here: {} of {} bytes shown; the rest is in {file}]", kept.len(), trimmed.len());
+    Ok(Some(PersonaText { file, text, cut_from: Some(trimmed.len()) }))
+}
+
+fn is_file_inside(path: &Path, layout: &Layout) -> bool {
+    lies_inside(path, layout.state()).is_some_and(|target| target.is_file())
+}

@@ -312,13 +312,13 @@ fn databases_open_in_one_module() {
 #[test]
 fn sql_stays_in_the_store() {
     let statements =
-        ["INSERT INTO", "INSERT OR", "DELETE FROM", "CREATE TABLE", "PRAGMA ", "BEGIN IMMEDIATE", "UPDATE "];
+        ["INSERT INTO", "INSERT OR", "DELETE FROM", "CREATE TABLE", "PRAGMA ", "BEGIN IMMEDIATE"];
     let found: Vec<String> = rust_files()
         .iter()
         .filter(|file| !["nexus-store", "nexus-testkit"].contains(&file.package()))
         .flat_map(|file| {
             let text = file.code_and_strings();
-            let mut found = places(&file.path, &text, &statements[..6]);
+            let mut found = places(&file.path, &text, &statements);
             let both = |line: &str, first: &str, second: &str| line.contains(first) && line.contains(second);
             found.extend(
                 text.lines()
@@ -358,10 +358,15 @@ fn no_foreign_key_crosses_a_database_file() {
 
 #[test]
 fn libraries_never_print() {
-    let found = outside(
-        &["nexus", "xtask"],
-        &["println!", "eprintln!", "print!", "eprint!", "io::stdout", "io::stderr", "stdout()", "stderr()"],
-    );
+    let needles =
+        ["println!", "eprintln!", "print!", "eprint!", "io::stdout", "io::stderr", "stdout()", "stderr()"];
+    // The kernel's server repeats its log file on standard error for whoever started it.
+    let exempt = ["crates/nexus-kernel/src/log.rs"];
+    let found: Vec<String> = rust_files()
+        .iter()
+        .filter(|file| !["nexus", "xtask"].contains(&file.package()) && !exempt.contains(&file.path.as_str()))
+        .flat_map(|file| places(&file.path, &file.code(), &needles))
+        .collect();
     nothing(&found, "a library writes to the terminal");
 }
 

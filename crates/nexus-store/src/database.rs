@@ -11,7 +11,7 @@ use rusqlite::Connection;
 use crate::error::StoreError;
 use crate::open::Source;
 use crate::readers::{Beside, Readers};
-use crate::writer::{self, Job, Queue, Refused, Sync, WriterState};
+use crate::writer::{self, Job, Queue, Refused, Sync, WriterFigures, WriterState};
 
 /// A database of the store. Clones share it.
 #[derive(Debug, Clone)]
@@ -138,10 +138,10 @@ impl Database {
         self.inner.failed_later.load(Ordering::Relaxed)
     }
 
-    /// Returns how many commits the writer made, and how many of them were synced.
-    pub fn commits(&self) -> (u64, u64) {
+    /// Returns what the writer did since the database was opened.
+    pub fn figures(&self) -> WriterFigures {
         let state = self.inner.writer.as_ref().map(|writer| &writer.state);
-        state.map_or((0, 0), |state| (state.commits(), state.full_commits()))
+        state.map_or_else(WriterFigures::default, |state| state.figures())
     }
 
     /// Says what is wrong at this moment, if anything, without touching the database.

@@ -141,7 +141,7 @@ pub enum StoreError {
         source: Cause,
     },
     /// A stored value is none this program knows.
-    #[error("{}: unexpected value in {column}", .path.display())]
+    #[error("{}: unexpected value in {column}: {value}", .path.display())]
     UnexpectedValue {
         /// The database file.
         path: PathBuf,
@@ -265,12 +265,6 @@ impl StoreError {
         self
     }
 
-    /// An unexpected value in a row; the path is filled in at the database's edge.
-    pub(crate) fn unexpected(column: &str, value: &str) -> Self {
-        let value = value.chars().take(80).collect();
-        Self::UnexpectedValue { path: PathBuf::new(), column: column.to_owned(), value }
-    }
-
     fn empty_path(&mut self) -> Option<&mut PathBuf> {
         let path = match self {
             Self::Missing { path }
@@ -302,6 +296,10 @@ impl From<rusqlite::Error> for StoreError {
     fn from(error: rusqlite::Error) -> Self {
         let path = PathBuf::new();
         let source = Cause::new(&error);
+        if let rusqlite::Error::FromSqlConversionFailure(index, _, cause) = &error {
+            let value = cause.to_string().chars().take(160).collect();
+            return Self::UnexpectedValue { path, column: format!("column {index}"), value };
+        }
         let Some(failure) = error.sqlite_error() else {
             return Self::Statement { path, source };
         };

@@ -2,19 +2,32 @@
 //! readers beside them, and typed queries. No other crate sees SQL, and this one decides nothing
 //! about sessions, people or memory: it stores what they decided.
 
-mod agents;
+pub mod agents;
 mod database;
+pub mod embeddings;
 mod error;
+pub mod events;
+pub mod identity;
+pub mod memory;
 mod migrate;
 mod open;
 mod readers;
+pub mod runtime;
 mod schema;
+mod search;
 mod store;
+mod words;
 mod writer;
 
 pub use agents::Agents;
 pub use database::Database;
+pub use embeddings::Embeddings;
 pub use error::{Cause, StoreError};
+pub use events::Events;
+pub use identity::Identity;
+pub use memory::Memory;
 pub use open::Prepared;
+pub use runtime::Runtime;
 pub use schema::DatabaseName;
 pub use store::{DatabaseHealth, OpenMode, Store};
+pub use writer::WriterFigures;

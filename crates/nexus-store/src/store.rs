@@ -5,9 +5,15 @@ use std::thread;
 
 use crate::agents::Agents;
 use crate::database::Database;
+use crate::embeddings::Embeddings;
 use crate::error::StoreError;
+use crate::events::Events;
+use crate::identity::Identity;
+use crate::memory::Memory;
 use crate::open::{self, Prepared, Source};
+use crate::runtime::Runtime;
 use crate::schema::DatabaseName;
+use crate::writer::WriterFigures;
 
 /// What the caller means to do.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -27,13 +33,20 @@ pub struct DatabaseHealth {
     pub trouble: Option<StoreError>,
     /// Unawaited writes that were lost since it was opened.
     pub failed_later: u64,
+    /// What its writer did since then.
+    pub figures: WriterFigures,
 }
 
 /// The open store. Clones share it.
 #[derive(Debug, Clone)]
 pub struct Store {
     databases: [Database; 6],
+    events: Events,
     agents: Agents,
+    identity: Identity,
+    memory: Memory,
+    embeddings: Embeddings,
+    runtime: Runtime,
 }
 
 impl Store {
@@ -63,13 +76,46 @@ impl Store {
             OpenMode::ReadWrite => Database::open(source),
             OpenMode::ReadOnly => Database::open_read_only(source),
         })?;
-        let [_, agents, ..] = &databases;
-        Ok(Self { agents: Agents::new(agents.clone()), databases })
+        let [events, agents, identity, memory, embeddings, runtime] = databases.clone();
+        Ok(Self {
+            databases,
+            events: Events::new(events),
+            agents: Agents::new(agents),
+            identity: Identity::new(identity),
+            memory: Memory::new(memory),
+            embeddings: Embeddings::new(embeddings),
+            runtime: Runtime::new(runtime),
+        })
+    }
+
+    /// What arrived and what was said.
+    pub fn events(&self) -> &Events {
+        &self.events
     }
 
     /// Sessions, turns, queue and outbox.
     pub fn agents(&self) -> &Agents {
         &self.agents
+    }
+
+    /// People, contacts and access decisions.
+    pub fn identity(&self) -> &Identity {
+        &self.identity
+    }
+
+    /// Facts.
+    pub fn memory(&self) -> &Memory {
+        &self.memory
+    }
+
+    /// Vectors.
+    pub fn embeddings(&self) -> &Embeddings {
+        &self.embeddings
+    }
+
+    /// Traces, automations, boots, usage.
+    pub fn runtime(&self) -> &Runtime {
+        &self.runtime
     }
 
     /// Says how each database is doing, without touching the disk beyond a look at the file names.
@@ -79,6 +125,7 @@ impl Store {
                 name,
                 trouble: database.trouble(),
                 failed_later: database.failed_later(),
+                figures: database.figures(),
             })
             .collect()
     }

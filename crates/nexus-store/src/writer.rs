@@ -95,29 +95,37 @@ impl Job {
     }
 }
 
+/// What a writer did so far.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct WriterFigures {
+    /// Jobs whose changes were committed.
+    pub jobs: u64,
+    /// Commits made.
+    pub commits: u64,
+    /// Commits that were synced before anybody was told.
+    pub synced_commits: u64,
+    /// Checkpoints made while running.
+    pub checkpoints: u64,
+}
+
 /// What the writer tells about itself without being asked.
 #[derive(Debug, Default)]
 pub(crate) struct WriterState {
+    jobs: AtomicU64,
     commits: AtomicU64,
-    full_commits: AtomicU64,
+    synced_commits: AtomicU64,
     checkpoints: AtomicU64,
     last_failure: Mutex<Option<StoreError>>,
 }
 
 impl WriterState {
-    /// Commits made, for figures and tests.
-    pub(crate) fn commits(&self) -> u64 {
-        self.commits.load(Ordering::Relaxed)
-    }
-
-    /// Commits that were synced before they were reported.
-    pub(crate) fn full_commits(&self) -> u64 {
-        self.full_commits.load(Ordering::Relaxed)
-    }
-
-    /// Checkpoints made.
-    pub(crate) fn checkpoints(&self) -> u64 {
-        self.checkpoints.load(Ordering::Relaxed)
+    pub(crate) fn figures(&self) -> WriterFigures {
+        WriterFigures {
+            jobs: self.jobs.load(Ordering::Relaxed),
+            commits: self.commits.load(Ordering::Relaxed),
+            synced_commits: self.synced_commits.load(Ordering::Relaxed),
+            checkpoints: self.checkpoints.load(Ordering::Relaxed),
+        }
     }
 
     /// Why the latest commit did not work; none once a later one did.
@@ -234,6 +242,9 @@ impl Writer {
                 self.rollback();
             }
             self.state.note(outcome.as_ref().err().cloned());
+            if outcome.is_ok() {
+                self.state.jobs.fetch_add(ran.len() as u64, Ordering::Relaxed);
+            }
             for job in ran {
                 job.work.finish(outcome.clone());
             }
@@ -272,7 +283,7 @@ impl Writer {
         self.statement("COMMIT")?;
         self.state.commits.fetch_add(1, Ordering::Relaxed);
         if sync == Sync::Full {
-            self.state.full_commits.fetch_add(1, Ordering::Relaxed);
+            self.state.synced_commits.fetch_add(1, Ordering::Relaxed);
         }
         Ok(())
     }

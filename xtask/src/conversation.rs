@@ -8,9 +8,6 @@ use nexus_client::{Client, EventStream};
 use nexus_protocol::bus::BusBody;
 use nexus_protocol::chat::{ChatSend, QueueMode};
 
-/// What a new owner says to the offline guide until it knows enough.
-pub(crate) const ONBOARDING: [&str; 5] =
-    ["Hello", "I'm Ada, call me Ada", "Your name is Pixel", "Friendly and brief", "No, thanks"];
 /// A message that is answered in one turn without a tool.
 pub(crate) const PLAIN: &str = "what can you do?";
 
@@ -39,10 +36,7 @@ pub(crate) async fn ask(client: &Client, text: &str, session: Option<&str>) -> R
 
 /// Goes through the first conversation.
 pub(crate) async fn onboard(client: &Client) -> Result<()> {
-    for line in ONBOARDING {
-        ask(client, line, None).await?;
-    }
-    Ok(())
+    nexus_testkit::witness::onboard(client).await.context("the first conversation")
 }
 
 /// Times of one plain turn.

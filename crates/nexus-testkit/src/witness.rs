@@ -10,6 +10,33 @@ use nexus_client::{Client, ClientError};
 use nexus_protocol::chat::{ChatLine, ChatSend, QueueMode, Speaker};
 use nexus_protocol::trace::RequestView;
 
+/// What a new owner says to the offline guide until it knows enough.
+pub const ONBOARDING: [&str; 5] =
+    ["Hello", "I'm Ada, call me Ada", "Your name is Pixel", "Friendly and brief", "No, thanks"];
+
+/// Goes through the first conversation, each message at rest before the next.
+///
+/// # Errors
+/// The daemon does not answer.
+///
+/// # Panics
+/// A message got no reply within a minute.
+pub async fn onboard(client: &Client) -> Result<(), ClientError> {
+    for line in ONBOARDING {
+        let send = ChatSend {
+            message: line.to_owned(),
+            session: None,
+            idempotency_key: None,
+            project: None,
+            queue_mode: Some(QueueMode::Followup),
+        };
+        let accepted = client.send(send).await?;
+        let waited = client.wait(&accepted.request_id, Duration::from_secs(60)).await?;
+        assert!(waited.quiescent && !waited.replies.is_empty(), "no reply to {line:?}: {waited:?}");
+    }
+    Ok(())
+}
+
 /// What a message asks for, as the offline guide understands it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Ask {

@@ -10,6 +10,9 @@ use std::path::{Path, PathBuf};
 
 use crate::file::FileError;
 
+/// Longest content of a lock file that is looked at, in bytes.
+const LONGEST_CONTENT: u64 = 256;
+
 /// A lock that is held until this value is dropped.
 #[derive(Debug)]
 pub struct HeldLock {
@@ -55,7 +58,7 @@ impl HeldLock {
         match file.try_lock() {
             Ok(()) => {}
             Err(TryLockError::WouldBlock) => {
-                return Err(LockError::Held { path: path.to_owned(), holder: read_pid(&mut file) });
+                return Err(LockError::Held { path: path.to_owned(), holder: read_holder(&mut file).map(|holder| holder.pid) });
             }
             Err(TryLockError::Error(error)) => return Err(failed(error).into()),
         }
@@ -70,6 +73,14 @@ impl HeldLock {
         &self.path
     }
 
+    /// Adds a line for people and programs that look at the holder, such as the port it serves on.
+    ///
+    /// # Errors
+    /// The file cannot be written.
+    pub fn note(&mut self, line: &str) -> Result<(), FileError> {
+        writeln!(self.file, "{line}").map_err(|error| FileError::new("writing", &self.path, error))
+    }
+
     /// Empties the file and gives the lock up. Dropping gives it up too but leaves the PID text.
     pub fn release(self) {
         // The kernel lock goes with the file either way; an old PID in it misleads nobody but a reader.
@@ -77,20 +88,36 @@ impl HeldLock {
     }
 }
 
-/// Returns the process id of the live holder of the lock at `path`, if anybody holds it.
-pub fn holder(path: &Path) -> Option<u32> {
+/// Who holds a lock.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Holder {
+    /// Its process id.
+    pub pid: u32,
+    /// What it noted, if anything yet.
+    pub note: Option<String>,
+}
+
+/// Returns the live holder of the lock at `path`, if anybody holds it.
+pub fn inspect(path: &Path) -> Option<Holder> {
     let mut file = OpenOptions::new().read(true).open(path).ok()?;
     match file.try_lock_shared() {
-        Err(TryLockError::WouldBlock) => read_pid(&mut file),
+        Err(TryLockError::WouldBlock) => read_holder(&mut file),
         Ok(()) | Err(TryLockError::Error(_)) => None,
     }
 }
 
-fn read_pid(file: &mut File) -> Option<u32> {
+/// Returns the process id of the live holder of the lock at `path`, if anybody holds it.
+pub fn holder(path: &Path) -> Option<u32> {
+    inspect(path).map(|holder| holder.pid)
+}
+
+fn read_holder(file: &mut File) -> Option<Holder> {
     let mut text = String::new();
     file.seek(SeekFrom::Start(0)).ok()?;
-    file.take(32).read_to_string(&mut text).ok()?;
-    text.trim().parse().ok()
+    file.take(LONGEST_CONTENT).read_to_string(&mut text).ok()?;
+    let mut lines = text.lines();
+    let pid = lines.next()?.trim().parse().ok()?;
+    Some(Holder { pid, note: lines.next().map(str::to_owned) })
 }
 
 #[cfg(test)]
@@ -101,7 +128,9 @@ mod tests {
     fn a_second_holder_learns_the_first_ones_pid() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("nex.pid");
-        let held = HeldLock::acquire(&path).unwrap();
+        let mut held = HeldLock::acquire(&path).unwrap();
+        held.note("18789").unwrap();
+        assert_eq!(inspect(&path).unwrap().note.as_deref(), Some("18789"));
         match HeldLock::acquire(&path) {
             Err(LockError::Held { holder, .. }) => assert_eq!(holder, Some(std::process::id())),
             other => panic!("expected Held, got {other:?}"),

@@ -18,6 +18,10 @@ use crate::environment::RUN_MARK_VARIABLE;
 const ENVIRONMENT_LIMIT: u64 = 256 * 1024;
 /// The longest record file accepted.
 const RECORD_LIMIT: u64 = 4 * 1024 * 1024;
+/// Where the group's number stands in a process's status line, counted after its name.
+const GROUP_FIELD: usize = 2;
+/// Where the start time stands.
+const START_FIELD: usize = 19;
 /// How often the process table is swept before giving up on something that forks faster than we kill.
 const SWEEPS: usize = 200;
 /// The pause between two sweeps.
@@ -117,6 +121,21 @@ pub fn end_left_over(group: &LiveGroup) -> usize {
     killed + kill_marked(&group.mark)
 }
 
+/// Ends the group that `leader` led, when only its number and start time were kept; returns how many
+/// processes were killed.
+///
+/// A leader that is gone may have left members. They are ours only if they carry a run's mark: the number
+/// could have led another group since.
+pub fn end_group(leader: Leader) -> usize {
+    match (start_of(leader.process), Pid::from_raw(leader.process)) {
+        (Some(started), Some(process)) if started == leader.started => {
+            usize::from(rustix::process::kill_process_group(process, Signal::KILL).is_ok())
+        }
+        (Some(_), _) | (None, None) => 0,
+        (None, Some(_)) => marks_in_group(leader.process).iter().map(|mark| kill_marked(mark)).sum(),
+    }
+}
+
 impl LiveGroup {
     pub(crate) fn new(mark: String) -> Self {
         Self { mark, boot: boot_id(), leader: None }
@@ -181,15 +200,36 @@ fn carries(number: i32, needle: &[u8]) -> bool {
     read.is_ok() && environment.split(|byte| *byte == 0).any(|variable| variable == needle)
 }
 
+/// Returns the marks carried by the members of a group whose leader is gone.
+fn marks_in_group(group: i32) -> BTreeSet<String> {
+    let Ok(table) = std::fs::read_dir("/proc") else { return BTreeSet::new() };
+    table
+        .flatten()
+        .filter_map(|entry| entry.file_name().to_str()?.parse::<i32>().ok())
+        .filter(|number| stat_field(*number, GROUP_FIELD) == u64::try_from(group).ok())
+        .filter_map(|number| {
+            let environment = std::fs::read(format!("/proc/{number}/environ")).ok()?;
+            let prefix = format!("{RUN_MARK_VARIABLE}=").into_bytes();
+            let mark = environment.split(|byte| *byte == 0).find_map(|text| text.strip_prefix(&*prefix))?;
+            String::from_utf8(mark.to_vec()).ok()
+        })
+        .collect()
+}
+
 /// Returns when a live process started, in ticks since boot; `None` when it is gone or a zombie.
 fn start_of(number: i32) -> Option<u64> {
+    stat_field(number, START_FIELD)
+}
+
+/// Returns a numeric field of a live process's status line, counted after its name.
+fn stat_field(number: i32, field: usize) -> Option<u64> {
     let text = std::fs::read_to_string(format!("/proc/{number}/stat")).ok()?;
     // The second field is the program's name in parentheses and may itself contain anything.
     let fields: Vec<&str> = text.get(text.rfind(')')? + 1..)?.split_whitespace().collect();
     if matches!(fields.first(), Some(&"Z" | &"X")) {
         return None;
     }
-    fields.get(19)?.parse().ok()
+    fields.get(field)?.parse().ok()
 }
 
 fn boot_id() -> String {

@@ -13,7 +13,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::capture::Captured;
 use crate::environment::Environment;
-use crate::group::GroupRecord;
+use crate::group::{GroupRecord, LiveGroup};
 use crate::sandbox::{HELPER_ARGUMENT, SandboxError, SandboxProfile, support};
 
 /// How long a program may run when nobody says otherwise.
@@ -278,8 +278,19 @@ impl Launch {
     /// # Errors
     /// The program did not start; see [`LaunchError`]. A program that fails is an [`Outcome`].
     pub async fn run(self) -> Result<Outcome, LaunchError> {
+        self.run_reporting(&|_| {}).await
+    }
+
+    /// As [`Launch::run`], and tells `started` about the group as soon as it exists.
+    ///
+    /// # Errors
+    /// As [`Launch::run`].
+    pub async fn run_reporting(
+        self,
+        started: &(dyn Fn(&LiveGroup) + Send + Sync),
+    ) -> Result<Outcome, LaunchError> {
         self.check()?;
-        crate::running::run(self).await
+        crate::running::run(self, started).await
     }
 
     fn check(&self) -> Result<(), LaunchError> {

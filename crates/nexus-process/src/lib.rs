@@ -18,7 +18,7 @@ mod sandbox;
 pub use capture::Captured;
 pub use detached::start_detached;
 pub use environment::{Environment, EnvironmentError, RUN_MARK_VARIABLE};
-pub use group::{FileRecord, GroupRecord, Leader, LiveGroup, end_left_over};
+pub use group::{FileRecord, GroupRecord, Leader, LiveGroup, end_group, end_left_over};
 pub use inherited::inherited_socket;
 pub use launch::{
     Confinement, DEFAULT_DEADLINE, DEFAULT_OUTPUT_LIMIT, Helper, Input, LONGEST_DEADLINE, Launch,

@@ -34,7 +34,10 @@ enum End {
     Cancelled,
 }
 
-pub(crate) async fn run(mut launch: Launch) -> Result<Outcome, LaunchError> {
+pub(crate) async fn run(
+    mut launch: Launch,
+    started: &(dyn Fn(&LiveGroup) + Send + Sync),
+) -> Result<Outcome, LaunchError> {
     let begun = Instant::now();
     let expires = tokio::time::Instant::now() + launch.deadline;
     let mark = nexus_base::id::new_ulid();
@@ -47,6 +50,8 @@ pub(crate) async fn run(mut launch: Launch) -> Result<Outcome, LaunchError> {
         tokio::task::spawn_blocking(move || start(launch, mark, record))
             .await
             .map_err(|error| LaunchError::Setup { reason: error.to_string() })??;
+
+    started(&running.group);
 
     let captures = [Capture::new(limit), Capture::new(limit)];
     let [out, err] = captures.clone();
@@ -185,7 +190,7 @@ fn start(launch: Launch, mark: String, record: Option<Arc<dyn GroupRecord>>) -> 
     if let Some(record) = &record {
         record.live(&group);
     }
-    let running = Running { child: Some(child), mark: group.mark, record, waiting: None };
+    let running = Running { child: Some(child), group, record, waiting: None };
     if let (Some((order, descriptors)), Some(control)) = (order, &control) {
         control::send(control, &order, &descriptors).map_err(|error| LaunchError::Setup {
             reason: format!("sending the order to the sandbox helper: {error}"),
@@ -202,7 +207,7 @@ fn command(program: &std::path::Path) -> Command {
 /// A started leader that is not reaped yet.
 struct Running {
     child: Option<Child>,
-    mark: String,
+    group: LiveGroup,
     record: Option<Arc<dyn GroupRecord>>,
     waiting: Option<tokio::task::JoinHandle<()>>,
 }
@@ -236,7 +241,7 @@ impl Running {
     async fn finish(mut self) -> (usize, std::process::ExitStatus) {
         let unknown = || (0, std::process::ExitStatus::from_raw(0));
         let Some(child) = self.child.take() else { return unknown() };
-        let (mark, record) = (std::mem::take(&mut self.mark), self.record.take());
+        let (mark, record) = (self.group.mark.clone(), self.record.take());
         tokio::task::spawn_blocking(move || clean_up(child, &mark, record.as_deref()))
             .await
             .unwrap_or_else(|_| unknown())
@@ -247,7 +252,7 @@ impl Drop for Running {
     fn drop(&mut self) {
         self.signal(Signal::KILL);
         let Some(child) = self.child.take() else { return };
-        let (mark, record) = (std::mem::take(&mut self.mark), self.record.take());
+        let (mark, record) = (self.group.mark.clone(), self.record.take());
         // A thread, since there may be no runtime any more, and waiting here could hold up others.
         let reaper = std::thread::Builder::new().name("nexus-reaper".to_owned());
         let _ = reaper.spawn(move || clean_up(child, &mark, record.as_deref()));

@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, Mutex};
 
-use nexus_process::{FileRecord, GroupRecord, LiveGroup, end_left_over};
+use nexus_process::{FileRecord, GroupRecord, LiveGroup, end_group, end_left_over};
 
 use crate::machine::{Machine, eventually, lives};
 
@@ -50,4 +50,26 @@ async fn what_the_record_names_can_be_ended_later() {
     let number = number().unwrap();
     eventually("the child is gone", || !lives(number)).await;
     assert_eq!(end_left_over(&left[0]), 0);
+}
+
+#[tokio::test]
+async fn a_group_is_ended_by_its_leaders_number_and_start() {
+    let machine = Machine::new();
+    let (sender, receiver) = std::sync::mpsc::channel();
+    let launch = machine.bash("sleep 600 & echo $! > child; wait");
+    let running = tokio::spawn(async move {
+        launch.run_reporting(&move |group: &LiveGroup| sender.send(group.leader).unwrap()).await
+    });
+    let child = machine.task().join("child");
+    let number = || std::fs::read_to_string(&child).ok().and_then(|text| text.trim().parse::<i32>().ok());
+    eventually("the command runs", || number().is_some()).await;
+    let mut leader = receiver.recv().unwrap().unwrap();
+    leader.started += 1;
+    assert_eq!(end_group(leader), 0);
+    leader.started -= 1;
+    assert_eq!(end_group(leader), 1);
+    assert!(!running.await.unwrap().unwrap().succeeded());
+    let number = number().unwrap();
+    eventually("the child is gone", || !lives(number)).await;
+    assert_eq!(end_group(leader), 0);
 }

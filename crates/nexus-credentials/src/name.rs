@@ -1,0 +1,201 @@
+//! Names of services and accounts, and the file names they become.
+
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+/// Longest service name, in bytes.
+const LONGEST_SERVICE: usize = 64;
+/// Longest account name, in bytes; percent-encoded it still fits a file name.
+const LONGEST_ACCOUNT: usize = 80;
+
+/// Why a name cannot be used.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum NameError {
+    /// Services are short plain words.
+    #[error("{given:?} is not a service name: use lower case letters, digits, - and .")]
+    Service {
+        /// What was given, shortened.
+        given: String,
+    },
+    /// Accounts may hold almost anything, but not nothing.
+    #[error("{given:?} is not an account name: use 1 to {LONGEST_ACCOUNT} bytes without control characters")]
+    Account {
+        /// What was given, shortened.
+        given: String,
+    },
+}
+
+/// A service, such as `anthropic` or `github`.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub struct ServiceName(String);
+
+impl ServiceName {
+    /// Takes a service's name.
+    ///
+    /// # Errors
+    /// The name has other characters than lower case letters, digits, `-` and `.`, or is too long.
+    pub fn new(text: &str) -> Result<Self, NameError> {
+        let is_plain = |byte: u8| matches!(byte, b'a'..=b'z' | b'0'..=b'9' | b'-' | b'.');
+        let starts_well = text.bytes().next().is_some_and(|byte| byte.is_ascii_alphanumeric());
+        if starts_well && text.len() <= LONGEST_SERVICE && text.bytes().all(is_plain) && !text.contains("..")
+        {
+            return Ok(Self(text.to_owned()));
+        }
+        Err(NameError::Service { given: shorten(text) })
+    }
+
+    /// Returns the name as text.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+/// An account of a service, such as `ada@example.com`, `claude-cli` or `env:GITHUB_TOKEN`.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub struct AccountName(String);
+
+impl AccountName {
+    /// Takes an account's name.
+    ///
+    /// # Errors
+    /// The name is empty, too long, `.`, `..` or holds control characters.
+    pub fn new(text: &str) -> Result<Self, NameError> {
+        let is_usable = !text.is_empty()
+            && text.len() <= LONGEST_ACCOUNT
+            && text != "."
+            && text != ".."
+            && !text.chars().any(char::is_control);
+        if is_usable { Ok(Self(text.to_owned())) } else { Err(NameError::Account { given: shorten(text) }) }
+    }
+
+    /// Names the account of an environment variable.
+    ///
+    /// # Errors
+    /// The variable's name is too long.
+    pub fn of_variable(variable: &str) -> Result<Self, NameError> {
+        Self::new(&format!("env:{variable}"))
+    }
+
+    /// Returns the name as text.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+
+    /// Returns the file name that carries this account, extension included.
+    pub(crate) fn file_name(&self) -> String {
+        use std::fmt::Write as _;
+        let mut name = String::new();
+        for (position, byte) in self.0.bytes().enumerate() {
+            let is_plain = byte.is_ascii_alphanumeric() || b"@._+-".contains(&byte);
+            // A leading dot would hide the file; a leading underscore is kept for `_client.json`.
+            if is_plain && !(position == 0 && matches!(byte, b'.' | b'_')) {
+                name.push(char::from(byte));
+            } else {
+                // Writing to a String cannot fail.
+                let _ = write!(name, "%{byte:02X}");
+            }
+        }
+        name.push_str(".json");
+        name
+    }
+
+    /// Reads the account out of a file name; none for files that are something else.
+    pub(crate) fn from_file_name(name: &str) -> Option<Self> {
+        let stem = name.strip_suffix(".json").filter(|stem| !stem.starts_with(['_', '.']))?;
+        let mut bytes = Vec::with_capacity(stem.len());
+        let mut rest = stem.bytes();
+        while let Some(byte) = rest.next() {
+            if byte == b'%' {
+                let digits = [rest.next()?, rest.next()?];
+                let text = std::str::from_utf8(&digits).ok()?;
+                bytes.push(u8::from_str_radix(text, 16).ok()?);
+            } else {
+                bytes.push(byte);
+            }
+        }
+        let account = Self::new(&String::from_utf8(bytes).ok()?).ok()?;
+        // Only the one spelling we write counts, so that no account has two files.
+        (account.file_name() == name).then_some(account)
+    }
+}
+
+fn shorten(text: &str) -> String {
+    text.chars().take(40).collect()
+}
+
+macro_rules! text_conversions {
+    ($($name:ident),+) => {$(
+        impl TryFrom<String> for $name {
+            type Error = NameError;
+            fn try_from(text: String) -> Result<Self, NameError> {
+                Self::new(&text)
+            }
+        }
+
+        impl From<$name> for String {
+            fn from(name: $name) -> Self {
+                name.0
+            }
+        }
+
+        impl fmt::Display for $name {
+            fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+                formatter.write_str(&self.0)
+            }
+        }
+    )+};
+}
+
+text_conversions!(ServiceName, AccountName);
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn file_names_by_example() {
+        let file = |text: &str| AccountName::new(text).unwrap().file_name();
+        assert_eq!(file("ada@example.com"), "ada@example.com.json");
+        assert_eq!(file("env:GITHUB_TOKEN"), "env%3AGITHUB_TOKEN.json");
+        assert_eq!(file("../../etc/passwd"), "%2E.%2F..%2Fetc%2Fpasswd.json");
+        assert_eq!(file("_client"), "%5Fclient.json");
+        assert!(AccountName::new("..").is_err() && AccountName::new("").is_err());
+        assert!(AccountName::new("a\nb").is_err() && AccountName::new(&"x".repeat(81)).is_err());
+        assert_eq!(AccountName::from_file_name("_client.json"), None);
+        assert_eq!(AccountName::from_file_name("%61.json"), None);
+        assert_eq!(AccountName::from_file_name("%zz.json"), None);
+    }
+
+    #[test]
+    fn services_are_plain_words() {
+        for good in ["anthropic", "brave-search", "example.com", "1password"] {
+            assert!(ServiceName::new(good).is_ok(), "{good}");
+        }
+        for bad in ["", "..", "a/b", "Anthropic", "-x", "a..b", "a b", &"x".repeat(65)] {
+            assert!(ServiceName::new(bad).is_err(), "{bad}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn every_account_has_one_safe_file_name(text in "\\PC{1,40}") {
+            if let Ok(account) = AccountName::new(&text) {
+                let name = account.file_name();
+                prop_assert!(name.len() <= 255);
+                prop_assert!(name.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"@._+-%".contains(&byte)));
+                prop_assert!(!name.starts_with('.') && !name.starts_with('_'));
+                prop_assert_eq!(AccountName::from_file_name(&name), Some(account));
+            }
+        }
+
+        #[test]
+        fn no_file_name_makes_it_panic(name in "\\PC{0,40}") {
+            let _ = AccountName::from_file_name(&name);
+        }
+    }
+}

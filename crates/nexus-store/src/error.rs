@@ -185,31 +185,38 @@ pub enum StoreError {
     },
 }
 
+/// Borrows the path that every variant has, in the way the error itself is borrowed.
+macro_rules! path_of {
+    ($error:expr) => {
+        match $error {
+            StoreError::Missing { path }
+            | StoreError::NewerSchema { path, .. }
+            | StoreError::OlderSchema { path, .. }
+            | StoreError::AlteredMigration { path, .. }
+            | StoreError::Migration { path, .. }
+            | StoreError::NotADatabase { path }
+            | StoreError::Foreign { path }
+            | StoreError::Damaged { path, .. }
+            | StoreError::Locked { path }
+            | StoreError::DiskFull { path }
+            | StoreError::Unwritable { path, .. }
+            | StoreError::Unreadable { path, .. }
+            | StoreError::Io { path, .. }
+            | StoreError::Constraint { path, .. }
+            | StoreError::UnexpectedValue { path, .. }
+            | StoreError::Statement { path, .. }
+            | StoreError::Panicked { path }
+            | StoreError::QueueFull { path }
+            | StoreError::ReadOnly { path }
+            | StoreError::Closed { path } => path,
+        }
+    };
+}
+
 impl StoreError {
     /// Returns the file the error is about.
     pub fn path(&self) -> &Path {
-        match self {
-            Self::Missing { path }
-            | Self::NewerSchema { path, .. }
-            | Self::OlderSchema { path, .. }
-            | Self::AlteredMigration { path, .. }
-            | Self::Migration { path, .. }
-            | Self::NotADatabase { path }
-            | Self::Foreign { path }
-            | Self::Damaged { path, .. }
-            | Self::Locked { path }
-            | Self::DiskFull { path }
-            | Self::Unwritable { path, .. }
-            | Self::Unreadable { path, .. }
-            | Self::Io { path, .. }
-            | Self::Constraint { path, .. }
-            | Self::UnexpectedValue { path, .. }
-            | Self::Statement { path, .. }
-            | Self::Panicked { path }
-            | Self::QueueFull { path }
-            | Self::ReadOnly { path }
-            | Self::Closed { path } => path,
-        }
+        path_of!(self)
     }
 
     /// Returns what a person can do about it.
@@ -259,36 +266,11 @@ impl StoreError {
     /// Names the file, unless the error does already. Jobs run without knowing their file, so the
     /// conversion from SQLite's errors leaves the path empty and the database's edge fills it in.
     pub(crate) fn at(mut self, file: &Path) -> Self {
-        if let Some(path) = self.empty_path() {
+        let path: &mut PathBuf = path_of!(&mut self);
+        if path.as_os_str().is_empty() {
             file.clone_into(path);
         }
         self
-    }
-
-    fn empty_path(&mut self) -> Option<&mut PathBuf> {
-        let path = match self {
-            Self::Missing { path }
-            | Self::NewerSchema { path, .. }
-            | Self::OlderSchema { path, .. }
-            | Self::AlteredMigration { path, .. }
-            | Self::Migration { path, .. }
-            | Self::NotADatabase { path }
-            | Self::Foreign { path }
-            | Self::Damaged { path, .. }
-            | Self::Locked { path }
-            | Self::DiskFull { path }
-            | Self::Unwritable { path, .. }
-            | Self::Unreadable { path, .. }
-            | Self::Io { path, .. }
-            | Self::Constraint { path, .. }
-            | Self::UnexpectedValue { path, .. }
-            | Self::Statement { path, .. }
-            | Self::Panicked { path }
-            | Self::QueueFull { path }
-            | Self::ReadOnly { path }
-            | Self::Closed { path } => path,
-        };
-        path.as_os_str().is_empty().then_some(path)
     }
 }
 

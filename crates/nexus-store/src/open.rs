@@ -1,15 +1,15 @@
 //! The only place that opens SQLite files: settings, file modes, and the check that a file is ours.
 //! Which steps a schema needs is `migrate`'s business; who writes when is `writer`'s.
 
+mod create;
+
 use std::ffi::OsString;
-use std::fs::{self, File, OpenOptions};
+use std::fs;
 use std::io;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
-use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use nexus_base::failpoint;
 use rusqlite::{Connection, OpenFlags};
 
 use crate::error::{Cause, StoreError};
@@ -74,13 +74,13 @@ pub(crate) fn open_writer(source: &Source) -> Result<Connection, StoreError> {
     }
     // Nothing below may write before we know that the file is ours.
     let state = migrate::inspect(&connection, &source.path, source.migrations)?;
-    source.edge(configure_writer(&connection))?;
     match state {
-        SchemaState::Current => {}
+        SchemaState::Empty => return Err(StoreError::Foreign { path: source.path.clone() }),
+        SchemaState::Current => source.edge(configure_writer(&connection))?,
         SchemaState::Behind(_) => {
+            source.edge(configure_writer(&connection))?;
             migrate::migrate(&connection, &source.path, source.name, source.migrations)?;
         }
-        SchemaState::Empty => return Err(StoreError::Foreign { path: source.path.clone() }),
     }
     Ok(connection)
 }
@@ -133,8 +133,10 @@ pub(crate) fn open_outside_reader_current(source: &Source) -> Result<Connection,
 
 /// Makes the file if it is missing, brings an older one up to date, leaves a current one alone.
 pub(crate) fn prepare(source: &Source) -> Result<Prepared, StoreError> {
+    // Left-overs of a making that was killed, before or after the file got its name.
+    create::remove_staged(&source.path)?;
     match check_file(&source.path) {
-        Err(StoreError::Missing { .. }) => create(source),
+        Err(StoreError::Missing { .. }) => create::create(source),
         Err(other) => Err(other),
         Ok(()) => {
             let (reader, state) = open_outside_reader(source)?;
@@ -170,73 +172,6 @@ pub(crate) fn checkpoint(connection: &Connection, kind: Checkpoint) -> rusqlite:
     };
     let (in_log, done): (i64, i64) = connection.query_row(sql, [], |row| Ok((row.get(1)?, row.get(2)?)))?;
     Ok((in_log - done).max(0))
-}
-
-/// Builds the database under another name and then gives it its own, so that a file with the right
-/// name is always a whole one and an empty or partial one is never taken for "not made yet".
-fn create(source: &Source) -> Result<Prepared, StoreError> {
-    let place = format!("store.create.{}", source.name);
-    let staged = Source { path: sidecar(&source.path, ".new"), ..source.clone() };
-    remove_staged(&staged.path)?;
-    let built = build(&staged).and_then(|()| {
-        failpoint::hit(&place);
-        publish(&staged.path, &source.path)
-    });
-    if built.is_ok() {
-        failpoint::hit(&place);
-    }
-    let removed = remove_staged(&staged.path);
-    // Errors about the staged file are about the real one, as far as anybody outside is concerned.
-    built.and_then(|made| removed.map(|()| made)).map_err(|error| match error {
-        StoreError::DiskFull { .. } => StoreError::DiskFull { path: source.path.clone() },
-        StoreError::Unwritable { source: cause, .. } => {
-            StoreError::Unwritable { path: source.path.clone(), source: cause }
-        }
-        other => other,
-    })
-}
-
-fn build(staged: &Source) -> Result<(), StoreError> {
-    OpenOptions::new()
-        .write(true)
-        .create_new(true)
-        .mode(0o600)
-        .open(&staged.path)
-        .map_err(|error| from_io(&staged.path, &error))?;
-    let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
-    let connection = staged.edge(open(&staged.path, flags))?;
-    // A half-built file is thrown away, so nothing has to survive before the one sync below.
-    staged.edge(connection.execute_batch("PRAGMA journal_mode = MEMORY; PRAGMA synchronous = OFF"))?;
-    migrate::migrate(&connection, &staged.path, staged.name, staged.migrations)?;
-    staged.edge(set_wal(&connection))?;
-    staged.edge(connection.close().map_err(|(_, error)| error))?;
-    File::open(&staged.path).and_then(|file| file.sync_all()).map_err(|error| from_io(&staged.path, &error))
-}
-
-/// Gives the built file its name unless somebody else made one in the meantime.
-fn publish(staged: &Path, path: &Path) -> Result<Prepared, StoreError> {
-    match fs::hard_link(staged, path) {
-        Ok(()) => Ok(Prepared::Created),
-        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(Prepared::AlreadyThere),
-        // Some file systems have no hard links; the workspace lock then keeps others away.
-        Err(_) => {
-            fs::rename(staged, path).map_err(|error| from_io(path, &error))?;
-            Ok(Prepared::Created)
-        }
-    }
-}
-
-fn remove_staged(staged: &Path) -> Result<(), StoreError> {
-    for file in
-        [staged.to_owned(), sidecar(staged, "-wal"), sidecar(staged, "-shm"), sidecar(staged, "-journal")]
-    {
-        match fs::remove_file(&file) {
-            Ok(()) => {}
-            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
-            Err(error) => return Err(from_io(&file, &error)),
-        }
-    }
-    Ok(())
 }
 
 #[expect(clippy::disallowed_methods, reason = "this module is the one place that opens SQLite files")]

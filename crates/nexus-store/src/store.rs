@@ -59,7 +59,7 @@ impl Store {
         nexus_base::file::create_folder(data_dir, 0o700)
             .map_err(|error| open::from_io(&error.path, &error.source))?;
         let prepared = in_parallel(data_dir, |source| open::prepare(&source))?;
-        if prepared.iter().any(|done| *done == Prepared::Created) {
+        if prepared.contains(&Prepared::Created) {
             std::fs::File::open(data_dir)
                 .and_then(|folder| folder.sync_all())
                 .map_err(|error| open::from_io(data_dir, &error))?;

@@ -1,6 +1,21 @@
 //! The store through its public door: files made, refused, damaged, full, killed half-way.
 
+#![expect(
+    clippy::unwrap_used,
+    clippy::print_stderr,
+    reason = "helpers of tests are tests, which the lint cannot see"
+)]
+
+mod child;
+mod disk;
+mod events;
+mod facts;
+mod killed;
 mod opening;
+mod people;
+mod refusals;
+mod support;
+mod trace;
 
 #[test]
 fn every_test_file_is_declared() {

@@ -1,0 +1,97 @@
+//! Facts are stored once and found by word, by part of a word, and by whom they are about.
+
+use nexus_base::clock::Timestamp;
+use nexus_base::id::{EntityId, EventId, FactId};
+use nexus_store::embeddings::{Embedding, TargetType};
+use nexus_store::memory::NewFact;
+use serde_json::json;
+
+use crate::support::Made;
+
+fn fact(text: &str, about: &[&str]) -> NewFact {
+    NewFact {
+        text: text.to_owned(),
+        context: Some("a chat".to_owned()),
+        as_of: Timestamp(5),
+        source_event_id: Some(EventId::new("cli:1")),
+        metadata: json!({"trusted": true}),
+        entity_ids: about.iter().map(|id| EntityId::new(*id)).collect(),
+    }
+}
+
+#[tokio::test]
+async fn the_same_sentence_is_one_fact() {
+    let made = Made::new();
+    let store = made.open();
+    let memory = store.memory();
+    let first = memory.add_fact(fact("Ada keeps bees", &["ada"])).await.unwrap();
+    let again = memory.add_fact(fact("Ada keeps bees", &["ada", "bees"])).await.unwrap();
+    assert_eq!(first, again);
+    let stored = memory.fact(first.clone()).await.unwrap().unwrap();
+    assert_eq!(stored.text, "Ada keeps bees");
+    assert_eq!(stored.metadata, json!({"trusted": true}));
+    assert_eq!(stored.entity_ids, [EntityId::new("ada"), EntityId::new("bees")]);
+    memory.count_access_later(vec![first.clone()]);
+    memory.add_fact(fact("Bees like lavender", &["bees"])).await.unwrap();
+    assert_eq!(memory.fact(first.clone()).await.unwrap().unwrap().access_count, 1);
+    assert_eq!(memory.facts_about(EntityId::new("bees"), 10).await.unwrap().len(), 2);
+    let newest = memory.recent_facts(1).await.unwrap();
+    assert_eq!(newest[0].text, "Bees like lavender");
+    let counts = memory.counts().await.unwrap();
+    assert_eq!((counts.facts, counts.entities), (2, 2));
+    assert!(memory.forget(first.clone()).await.unwrap());
+    assert!(!memory.forget(first.clone()).await.unwrap());
+    assert_eq!(memory.fact(first).await.unwrap(), None);
+    assert_eq!(memory.search_facts("keeps", 10).await.unwrap(), [], "a forgotten fact is not found");
+    assert_eq!(memory.facts_about(EntityId::new("ada"), 10).await.unwrap(), []);
+    store.close().await;
+}
+
+#[tokio::test]
+async fn facts_are_found_by_what_people_type() {
+    let made = Made::new();
+    let store = made.open();
+    for text in [
+        "Grace prefers black coffee",
+        "Grace's sister lives in Zürich",
+        "祖母は東京に住んでいる",
+        "The coffee grinder and the coffee machine broke",
+    ] {
+        store.memory().add_fact(fact(text, &[])).await.unwrap();
+    }
+    let found = async |query: &str| -> Vec<String> {
+        let facts = store.memory().search_facts(query, 10).await.unwrap();
+        facts.into_iter().map(|fact| fact.text.chars().take(12).collect()).collect()
+    };
+    assert_eq!(found("preferring").await, ["Grace prefer"], "word forms");
+    assert_eq!(found("zurich").await, ["Grace's sist"], "without diacritics");
+    assert_eq!(found("coffee machine").await[0], "The coffee g", "more matches rank first");
+    assert_eq!(found("rinde").await, ["The coffee g"], "part of a word");
+    assert_eq!(found("住んでいる").await, ["祖母は東京に住んでいる"], "no spaces between words");
+    assert_eq!(found("東京").await, ["祖母は東京に住んでいる"], "two characters");
+    for odd in ["", "\"", "*", "a OR", "NOT", "(", "100% _", "col:x", "'"] {
+        found(odd).await;
+    }
+    assert_eq!(found("of").await, Vec::<String>::new());
+    assert_eq!(store.memory().search_facts("coffee", 1).await.unwrap().len(), 1);
+    store.close().await;
+}
+
+#[tokio::test]
+async fn a_vector_replaces_the_one_before() {
+    let made = Made::new();
+    let store = made.open();
+    let vector = |bytes: &[u8]| Embedding {
+        target_type: TargetType::Fact,
+        target_id: FactId::new("f1").to_string(),
+        model: "m1".to_owned(),
+        dimension: 2,
+        bytes: bytes.to_vec(),
+        content_hash: Some("h".to_owned()),
+    };
+    store.embeddings().put(vector(&[1, 2])).await.unwrap();
+    store.embeddings().put(vector(&[3, 4])).await.unwrap();
+    assert_eq!(store.embeddings().get(TargetType::Fact, "f1", "m1").await.unwrap(), Some(vector(&[3, 4])));
+    assert_eq!(store.embeddings().get(TargetType::Event, "f1", "m1").await.unwrap(), None);
+    store.close().await;
+}

@@ -1,0 +1,163 @@
+//! Who may hold a connection: any number of strangers may come, a fixed few may stay, and none of
+//! them can keep the owner out.
+
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use tokio_util::sync::CancellationToken;
+
+/// Connections that have not shown the token. When one more comes the oldest goes: a real client
+/// shows its token within milliseconds, an idle stranger never does.
+const MOST_STRANGERS: usize = 64;
+/// Connections that have shown the token. Below the usual limit of 1024 open files, with room for
+/// the databases and child processes.
+const MOST_KNOWN: usize = 512;
+
+/// The connections that are open.
+#[derive(Debug, Default)]
+pub(crate) struct Connections {
+    open: Mutex<Open>,
+}
+
+#[derive(Debug, Default)]
+struct Open {
+    next: u64,
+    strangers: BTreeMap<u64, CancellationToken>,
+    known: usize,
+}
+
+/// One connection's place; given back when dropped.
+#[derive(Debug)]
+pub(crate) struct Place {
+    number: u64,
+    connections: Arc<Connections>,
+    evicted: CancellationToken,
+    is_known: AtomicBool,
+    requests: AtomicU64,
+}
+
+/// Too many connections have shown the token.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Full;
+
+impl Connections {
+    /// Gives a new connection its place, at the cost of the oldest stranger if need be.
+    pub(crate) fn enter(self: &Arc<Self>) -> Place {
+        let evicted = CancellationToken::new();
+        let mut open = self.lock();
+        while open.strangers.len() >= MOST_STRANGERS {
+            open.evict_oldest();
+        }
+        let number = open.next;
+        open.next += 1;
+        open.strangers.insert(number, evicted.clone());
+        Place {
+            number,
+            connections: Arc::clone(self),
+            evicted,
+            is_known: AtomicBool::new(false),
+            requests: AtomicU64::new(0),
+        }
+    }
+
+    /// Ends the oldest stranger's connection, to get its file descriptor back.
+    pub(crate) fn evict_oldest(&self) {
+        self.lock().evict_oldest();
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Open> {
+        self.open.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Open {
+    fn evict_oldest(&mut self) {
+        if let Some((_, evicted)) = self.strangers.pop_first() {
+            evicted.cancel();
+        }
+    }
+}
+
+impl Place {
+    /// Notes that the connection's client has shown the token: it will not be evicted.
+    pub(crate) fn now_known(&self) -> Result<(), Full> {
+        if self.is_known.load(Ordering::Acquire) {
+            return Ok(());
+        }
+        let mut open = self.connections.lock();
+        if open.known >= MOST_KNOWN {
+            return Err(Full);
+        }
+        // Gone from the strangers means evicted in this very moment; the connection ends either way.
+        if open.strangers.remove(&self.number).is_some() {
+            open.known += 1;
+            self.is_known.store(true, Ordering::Release);
+        }
+        Ok(())
+    }
+
+    /// Notes one more request.
+    pub(crate) fn begin_request(&self) {
+        self.requests.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Returns whether the connection has never carried a request.
+    pub(crate) fn is_unused(&self) -> bool {
+        self.requests.load(Ordering::Relaxed) == 0
+    }
+
+    /// Resolves when somebody newer got the place.
+    pub(crate) async fn evicted(&self) {
+        self.evicted.cancelled().await;
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        let mut open = self.connections.lock();
+        if *self.is_known.get_mut() {
+            open.known -= 1;
+        } else {
+            open.strangers.remove(&self.number);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_oldest_stranger_makes_room_and_the_known_stay() {
+        let connections = Arc::new(Connections::default());
+        let owner = connections.enter();
+        owner.now_known().unwrap();
+        let strangers: Vec<Place> = (0..MOST_STRANGERS + 3).map(|_| connections.enter()).collect();
+        let gone: Vec<usize> =
+            (0..strangers.len()).filter(|index| strangers[*index].evicted.is_cancelled()).collect();
+        assert_eq!(gone, [0, 1, 2]);
+        assert!(!owner.evicted.is_cancelled());
+        drop(strangers);
+        drop(owner);
+        let open = connections.lock();
+        assert_eq!((open.strangers.len(), open.known), (0, 0));
+    }
+
+    #[test]
+    fn even_the_known_have_a_limit() {
+        let connections = Arc::new(Connections::default());
+        let known_place = |_| {
+            let place = connections.enter();
+            // With every request anew, and counted once.
+            place.now_known().unwrap();
+            place.now_known().unwrap();
+            place
+        };
+        let mut known: Vec<Place> = (0..MOST_KNOWN).map(known_place).collect();
+        let late = connections.enter();
+        assert_eq!(late.now_known(), Err(Full));
+        known.pop();
+        assert_eq!(late.now_known(), Ok(()));
+    }
+}

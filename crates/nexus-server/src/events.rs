@@ -1,0 +1,250 @@
+//! `GET /api/events/stream`: bus events as server-sent events.
+//!
+//! What a client has not read yet is bounded twice: the connection takes the next piece only when
+//! the last one is written, and the bus gives a reader that fell behind a gap marker in place of
+//! what it missed.
+
+use std::convert::Infallible;
+use std::pin::Pin;
+use std::time::Duration;
+
+use axum::body::Body;
+use axum::http::header::CONTENT_TYPE;
+use axum::http::{HeaderMap, HeaderValue, Response};
+use bytes::{BufMut, Bytes, BytesMut};
+use futures_util::{FutureExt, stream};
+use nexus_protocol::bus::{BusBody, BusEvent};
+use nexus_protocol::error::ErrorCode;
+use nexus_runtime::BusReader;
+use serde::Deserialize;
+use tokio::time::{Instant, Sleep};
+use tokio_util::sync::CancellationToken;
+
+use crate::answer::Refusal;
+use crate::daemon::Daemon;
+use crate::parameters::name;
+
+/// Silence after which a comment is sent, so that both sides notice a dead connection.
+const HEARTBEAT: Duration = Duration::from_secs(15);
+/// Events that are ready are written together up to this many bytes.
+const PIECE: usize = 16 * 1024;
+/// Sent at once: the stream is open, and a browser that loses it waits a second.
+const OPENING: &[u8] = b": open\nretry: 1000\n\n";
+const BEAT: &[u8] = b": still here\n\n";
+
+/// What a client wants to see.
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Wanted {
+    /// Only this request tree, and what belongs to none.
+    root: Option<String>,
+    /// Only these kinds, separated by commas.
+    types: Option<String>,
+}
+
+/// Opens the stream. Whatever is published after this has returned reaches the client.
+pub(crate) fn open<D: Daemon>(
+    daemon: &D,
+    closing: CancellationToken,
+    wanted: Wanted,
+    headers: &HeaderMap,
+) -> Result<Response<Body>, Refusal> {
+    let filter = Filter::new(wanted)?;
+    let reader = daemon.subscribe(last_event(headers)?);
+    let stopping = daemon.clone();
+    let feed = Feed {
+        reader,
+        filter,
+        ending: Box::pin(async move {
+            tokio::select! {
+                () = stopping.stopping() => {}
+                () = closing.cancelled() => {}
+            }
+        }),
+        heartbeat: Box::pin(tokio::time::sleep(HEARTBEAT)),
+        stage: Stage::Opening,
+    };
+    let pieces = stream::unfold(feed, |mut feed| async move {
+        let piece = feed.next_piece().await?;
+        Some((Ok::<Bytes, Infallible>(piece), feed))
+    });
+    let mut response = Response::new(Body::from_stream(pieces));
+    response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("text/event-stream"));
+    Ok(response)
+}
+
+fn last_event(headers: &HeaderMap) -> Result<Option<u64>, Refusal> {
+    let Some(value) = headers.get("last-event-id") else { return Ok(None) };
+    let number = value.to_str().ok().and_then(|text| text.trim().parse().ok());
+    number.map(Some).ok_or_else(|| {
+        Refusal::new(ErrorCode::InvalidRequest, "Last-Event-ID must be the number of an event of this stream")
+    })
+}
+
+struct Feed {
+    reader: BusReader,
+    filter: Filter,
+    ending: Pin<Box<dyn Future<Output = ()> + Send>>,
+    heartbeat: Pin<Box<Sleep>>,
+    stage: Stage,
+}
+
+#[derive(PartialEq, Eq)]
+enum Stage {
+    Opening,
+    Running,
+    /// The daemon is stopping: what is ready is still sent, nothing is waited for.
+    Ending,
+    Over,
+}
+
+impl Feed {
+    async fn next_piece(&mut self) -> Option<Bytes> {
+        let mut piece = BytesMut::new();
+        match self.stage {
+            Stage::Opening => {
+                self.stage = Stage::Running;
+                return Some(Bytes::from_static(OPENING));
+            }
+            Stage::Running => {}
+            Stage::Ending | Stage::Over => return self.last_piece(piece),
+        }
+        self.heartbeat.as_mut().reset(Instant::now() + HEARTBEAT);
+        while piece.is_empty() {
+            tokio::select! {
+                biased;
+                event = self.reader.next() => match event {
+                    Some(event) => self.write(&mut piece, &event),
+                    None => {
+                        self.stage = Stage::Over;
+                        return None;
+                    }
+                },
+                () = &mut self.ending => {
+                    self.stage = Stage::Ending;
+                    return self.last_piece(piece);
+                }
+                () = self.heartbeat.as_mut() => return Some(Bytes::from_static(BEAT)),
+            }
+        }
+        self.write_ready(&mut piece);
+        Some(piece.freeze())
+    }
+
+    fn last_piece(&mut self, mut piece: BytesMut) -> Option<Bytes> {
+        if self.stage == Stage::Over {
+            return None;
+        }
+        self.write_ready(&mut piece);
+        if piece.is_empty() {
+            self.stage = Stage::Over;
+            return None;
+        }
+        Some(piece.freeze())
+    }
+
+    /// Adds what is there already, without waiting.
+    fn write_ready(&mut self, piece: &mut BytesMut) {
+        while piece.len() < PIECE {
+            match self.reader.next().now_or_never() {
+                Some(Some(event)) => self.write(piece, &event),
+                Some(None) | None => return,
+            }
+        }
+    }
+
+    fn write(&self, piece: &mut BytesMut, event: &BusEvent) {
+        if !self.filter.takes(event) {
+            return;
+        }
+        let start = piece.len();
+        piece.put_slice(format!("id: {}\nevent: {}\ndata: ", event.seq, type_name(&event.body)).as_bytes());
+        // Line feeds cannot occur in compact JSON, so one data line is enough.
+        if let Err(error) = serde_json::to_writer(piece.writer(), event) {
+            tracing::error!(%error, seq = event.seq, "an event could not be written as JSON");
+            piece.truncate(start);
+            return;
+        }
+        piece.put_slice(b"\n\n");
+    }
+}
+
+/// Which events a client gets.
+#[derive(Debug, Default)]
+struct Filter {
+    root: Option<String>,
+    types: Option<Vec<&'static str>>,
+}
+
+impl Filter {
+    fn new(wanted: Wanted) -> Result<Self, Refusal> {
+        if let Some(root) = &wanted.root {
+            name("root", root)?;
+        }
+        let types = wanted.types.map(|types| types.split(',').map(known_type).collect()).transpose()?;
+        Ok(Self { root: wanted.root, types })
+    }
+
+    fn takes(&self, event: &BusEvent) -> bool {
+        // A gap is about the stream itself: whoever missed something must learn it.
+        if matches!(event.body, BusBody::Gap { .. }) {
+            return true;
+        }
+        let of_root = match (&self.root, &event.root_request_id) {
+            (Some(root), Some(of_event)) => root == of_event.as_str(),
+            (Some(_), None) | (None, _) => true,
+        };
+        of_root && self.types.as_ref().is_none_or(|types| types.contains(&type_name(&event.body)))
+    }
+}
+
+fn known_type(text: &str) -> Result<&'static str, Refusal> {
+    TYPES.iter().find(|known| **known == text.trim()).copied().ok_or_else(|| {
+        let known = TYPES.join(", ");
+        Refusal::new(ErrorCode::InvalidRequest, "types names an event that does not exist")
+            .hint(format!("known: {known}"))
+    })
+}
+
+/// Every kind of event, to refuse a filter that would wait for something that never comes.
+const TYPES: [&str; 15] = [
+    "agent.streaming.token",
+    "turn.created",
+    "turn.completed",
+    "chat.final",
+    "agent.tool.started",
+    "agent.tool.completed",
+    "worker.dispatched",
+    "worker.completed",
+    "nex.request.stage",
+    "nex.request.completed",
+    "chat.quiescent",
+    "system.started",
+    "system.stopping",
+    "system.config_reloaded",
+    "bus.gap",
+];
+
+/// Returns an event's stable name without writing it as JSON first; a test compares the two.
+fn type_name(body: &BusBody) -> &'static str {
+    match body {
+        BusBody::Delta { .. } => "agent.streaming.token",
+        BusBody::TurnStarted { .. } => "turn.created",
+        BusBody::TurnEnded { .. } => "turn.completed",
+        BusBody::Reply { .. } => "chat.final",
+        BusBody::ToolStarted { .. } => "agent.tool.started",
+        BusBody::ToolEnded { .. } => "agent.tool.completed",
+        BusBody::WorkerDispatched { .. } => "worker.dispatched",
+        BusBody::WorkerEnded { .. } => "worker.completed",
+        BusBody::Stage { .. } => "nex.request.stage",
+        BusBody::RequestEnded { .. } => "nex.request.completed",
+        BusBody::Quiescent { .. } => "chat.quiescent",
+        BusBody::Started { .. } => "system.started",
+        BusBody::Stopping => "system.stopping",
+        BusBody::ConfigReloaded => "system.config_reloaded",
+        BusBody::Gap { .. } => "bus.gap",
+    }
+}
+
+#[cfg(test)]
+mod tests;

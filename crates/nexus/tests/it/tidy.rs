@@ -11,6 +11,8 @@ const LONG: usize = 500;
 const TOO_LONG: usize = 800;
 /// Files between the two, each with its reason.
 const LONG_FILES: &[(&str, &str)] = &[];
+/// Tables of data, which may have any length.
+const TABLES: &[&str] = &["crates/nexus-guide/src/words.rs"];
 /// Packages in the lock file, ours included.
 const MOST_PACKAGES: usize = 600;
 /// AGENTS.md is part of every prompt.
@@ -36,7 +38,7 @@ fn every_file_says_what_it_owns() {
 #[test]
 fn files_stay_short() {
     let mut found = Vec::new();
-    for file in rust_files() {
+    for file in rust_files().iter().filter(|file| !TABLES.contains(&file.path.as_str())) {
         let lines = file.lines_without_tests();
         let excused = LONG_FILES.iter().any(|(path, _)| *path == file.path);
         if lines > TOO_LONG {

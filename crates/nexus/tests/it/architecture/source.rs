@@ -27,7 +27,9 @@ impl RustFile {
     /// Says whether the whole file is test code.
     pub(crate) fn is_test(&self) -> bool {
         let name = self.path.rsplit('/').next().unwrap_or_default();
-        self.path.contains("/tests/") || name == "tests.rs" || name.ends_with("_tests.rs")
+        ["/tests/", "/examples/", "/benches/"].iter().any(|folder| self.path.contains(folder))
+            || name == "tests.rs"
+            || name.ends_with("_tests.rs")
     }
 
     /// Returns the code alone: no tests, no comments, strings emptied. Line numbers stay.

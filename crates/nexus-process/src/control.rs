@@ -27,6 +27,12 @@ pub(crate) const READY: u8 = b'R';
 /// How long a helper may leave its order unread before the launch gives it up.
 const SEND_TIMEOUT: Duration = Duration::from_secs(10);
 
+/// Descriptors that arrive are the helper's own until it says otherwise.
+#[cfg(target_os = "linux")]
+const RECEIVE_FLAGS: RecvFlags = RecvFlags::CMSG_CLOEXEC;
+#[cfg(not(target_os = "linux"))]
+const RECEIVE_FLAGS: RecvFlags = RecvFlags::empty();
+
 /// What the helper shall start.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct Order {
@@ -72,7 +78,7 @@ pub(crate) fn send(mut stream: &UnixStream, order: &Order, descriptors: &Descrip
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(2))];
     let mut control = SendAncillaryBuffer::new(&mut space);
     control.push(SendAncillaryMessage::ScmRights(&handles));
-    rustix::net::sendmsg(stream, &[IoSlice::new(&length)], &mut control, SendFlags::NOSIGNAL)?;
+    rustix::net::sendmsg(stream, &[IoSlice::new(&length)], &mut control, SendFlags::empty())?;
     stream.write_all(&body)
 }
 
@@ -81,12 +87,8 @@ pub(crate) fn receive(mut stream: &UnixStream) -> io::Result<(Order, Descriptors
     let mut length = [0u8; 4];
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(2))];
     let mut control = RecvAncillaryBuffer::new(&mut space);
-    let received = rustix::net::recvmsg(
-        stream,
-        &mut [IoSliceMut::new(&mut length)],
-        &mut control,
-        RecvFlags::CMSG_CLOEXEC,
-    )?;
+    let received =
+        rustix::net::recvmsg(stream, &mut [IoSliceMut::new(&mut length)], &mut control, RECEIVE_FLAGS)?;
     let mut handles = control
         .drain()
         .filter_map(|message| match message {

@@ -8,6 +8,8 @@ mod grants;
 mod support;
 
 #[cfg(target_os = "linux")]
+mod confine;
+#[cfg(target_os = "linux")]
 mod filter;
 #[cfg(target_os = "linux")]
 mod rules;

@@ -8,10 +8,10 @@ use std::os::unix::process::CommandExt as _;
 use std::process::Command;
 
 use rustix::io::FdFlags;
-use rustix::process::{Resource, Rlimit};
 
-use super::{Limits, SandboxProfile};
-use crate::control::{self, Failure, Order};
+#[cfg(target_os = "linux")]
+use super::confine::confine;
+use crate::control::{self, Failure};
 
 /// First argument that makes this program the sandbox helper.
 pub const HELPER_ARGUMENT: &str = "__sandbox";
@@ -80,7 +80,7 @@ fn serve(control: &UnixStream) -> Failure {
         };
     }
     if let Some(profile) = &order.profile
-        && let Err(text) = confine(profile, &order)
+        && let Err(text) = confine(profile, order.protected_process)
     {
         return Failure::Sandbox(text);
     }
@@ -93,55 +93,7 @@ fn keep_open(socket: &OwnedFd) -> io::Result<i32> {
     Ok(socket.as_raw_fd())
 }
 
-#[cfg(target_os = "linux")]
-fn confine(profile: &SandboxProfile, order: &Order) -> Result<(), String> {
-    let failed = |what: &'static str| move |error| format!("{what}: {error}");
-    rustix::thread::set_no_new_privs(true).map_err(failed("giving up new privileges"))?;
-    let truncate_is_guarded = super::support().landlock_abi.is_some_and(|abi| abi >= 3);
-    limit(&profile.limits)?;
-    super::rules::apply(profile)?;
-    drop_capabilities().map_err(failed("dropping capabilities"))?;
-    super::filter::apply(profile.network, order.protected_process, truncate_is_guarded)
-}
-
 #[cfg(not(target_os = "linux"))]
-fn confine(_profile: &SandboxProfile, _order: &Order) -> Result<(), String> {
+fn confine(_profile: &super::SandboxProfile, _protected_process: i32) -> Result<(), String> {
     Err("this system has no sandbox".to_owned())
-}
-
-/// Root keeps only what file work needs; everybody else has nothing to lose here.
-#[cfg(target_os = "linux")]
-fn drop_capabilities() -> rustix::io::Result<()> {
-    use rustix::thread::{CapabilitySet, capabilities, clear_ambient_capability_set, set_capabilities};
-    let kept =
-        CapabilitySet::CHOWN | CapabilitySet::DAC_OVERRIDE | CapabilitySet::FOWNER | CapabilitySet::FSETID;
-    let mut sets = capabilities(None)?;
-    sets.effective &= kept;
-    sets.permitted &= kept;
-    sets.inheritable = CapabilitySet::empty();
-    // The ambient set would survive exec; it cannot be cleared only where it does not exist.
-    let _ = clear_ambient_capability_set();
-    set_capabilities(None, sets)
-}
-
-fn limit(limits: &Limits) -> Result<(), String> {
-    // Destructured so that a new limit cannot be forgotten here.
-    let Limits { cpu_seconds, data_bytes, file_bytes, open_files, processes } = limits;
-    let processes = if rustix::process::getuid().is_root() { &None } else { processes };
-    for (resource, value) in [
-        (Resource::Core, &Some(0)),
-        (Resource::Cpu, cpu_seconds),
-        (Resource::Data, data_bytes),
-        (Resource::Fsize, file_bytes),
-        (Resource::Nofile, open_files),
-        (Resource::Nproc, processes),
-    ] {
-        let Some(value) = value else { continue };
-        // A limit that is tighter already stays.
-        let ceiling = rustix::process::getrlimit(resource).maximum;
-        let value = Some(ceiling.map_or(*value, |ceiling| ceiling.min(*value)));
-        rustix::process::setrlimit(resource, Rlimit { current: value, maximum: value })
-            .map_err(|error| format!("limiting {resource:?}: {error}"))?;
-    }
-    Ok(())
 }

@@ -1,0 +1,235 @@
+//! The shell of a worker: what its commands may touch and which environment they see.
+
+use std::fmt;
+use std::io;
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use nexus_base::file::{self, Durability, FileError};
+use nexus_process::{
+    Environment, EnvironmentError, GroupRecord, Helper, Network, SandboxProfile, Toolchains,
+};
+
+/// Opens the program's end of a socket on which the daemon serves one call with its worker's rights.
+pub type OpenRunSocket = Arc<dyn Fn() -> io::Result<UnixStream> + Send + Sync>;
+
+/// The longest settings file of git looked into for the owner's name.
+const GIT_SETTINGS_LIMIT: u64 = 256 * 1024;
+
+/// What happens where no sandbox can be had.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Unconfined {
+    /// Commands are refused and the model is told why.
+    Refuse,
+    /// The owner has allowed it for this shell.
+    AllowedByOwner,
+}
+
+/// Where a worker works and where its things lie.
+#[derive(Debug, Clone)]
+pub struct ShellSetup {
+    /// The workspace.
+    pub root: PathBuf,
+    /// The task folder, absolute.
+    pub task_folder: PathBuf,
+    /// The owner's real home, which stays closed but for toolchains.
+    pub owner_home: PathBuf,
+    /// Folder that becomes the home and cache of commands; made if missing. Neither in the task folder nor
+    /// above anything closed.
+    pub private_home: PathBuf,
+    /// Whether the identity files may be written.
+    pub onboarding: bool,
+    /// Whether commands may use the network.
+    pub network: Network,
+}
+
+/// Why a shell could not be set up.
+#[derive(Debug, thiserror::Error)]
+pub enum ShellError {
+    /// A folder could not be made.
+    #[error(transparent)]
+    File(#[from] FileError),
+    /// A variable is not acceptable.
+    #[error(transparent)]
+    Environment(#[from] EnvironmentError),
+    /// A path could not be followed.
+    #[error("finding {}", path.display())]
+    Path {
+        /// The path.
+        path: PathBuf,
+        /// Why not.
+        #[source]
+        source: io::Error,
+    },
+}
+
+/// How commands run.
+pub struct Shell {
+    pub(super) profile: SandboxProfile,
+    pub(super) environment: Environment,
+    pub(super) folder: PathBuf,
+    pub(super) helper: Option<Helper>,
+    pub(super) record: Option<Arc<dyn GroupRecord>>,
+    pub(super) run_socket: Option<OpenRunSocket>,
+    pub(super) unconfined: Unconfined,
+    /// Removed with the shell.
+    _temp: tempfile::TempDir,
+}
+
+impl fmt::Debug for Shell {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter
+            .debug_struct("Shell")
+            .field("folder", &self.folder)
+            .field("network", &self.profile.network)
+            .field("unconfined", &self.unconfined)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Shell {
+    /// Sets a shell up: folders, profile and environment.
+    ///
+    /// # Errors
+    /// See [`ShellError`].
+    pub fn new(setup: &ShellSetup) -> Result<Self, ShellError> {
+        file::create_folder(&setup.private_home, 0o700)?;
+        let real = |path: &Path| {
+            path.canonicalize().map_err(|source| ShellError::Path { path: path.to_owned(), source })
+        };
+        let root = real(&setup.root)?;
+        let private_home = real(&setup.private_home)?;
+        let owner_home = setup.owner_home.canonicalize().unwrap_or_else(|_| setup.owner_home.clone());
+        let temp = tempfile::Builder::new()
+            .prefix("nexus-tool-")
+            .tempdir()
+            .map_err(|source| ShellError::Path { path: std::env::temp_dir(), source })?;
+        let temp_path = real(temp.path())?;
+        introduce_to_git(&private_home, &owner_home)?;
+
+        // Not canonicalised: a task folder that became a link must stop the launch, not move the grant.
+        let folder = root.join(setup.task_folder.strip_prefix(&setup.root).unwrap_or(&setup.task_folder));
+        let toolchains = Toolchains::below(&owner_home);
+        let mut profile = SandboxProfile::system()
+            .protect(&root)
+            .protect(&owner_home)
+            .toolchains(&toolchains)
+            .network(setup.network)
+            .read(root.join("AGENTS.md"))
+            .read(root.join("skills"))
+            .write(&folder)
+            .write(&private_home)
+            .write(&temp_path);
+        for identity in ["state/agents", "state/user"] {
+            let path = root.join(identity);
+            profile = if setup.onboarding { profile.write(path) } else { profile.read(path) };
+        }
+
+        let mut environment = Environment::clean().redirected(&private_home, &temp_path);
+        for programs in toolchains.programs() {
+            environment = environment.path_front(programs);
+        }
+        for (name, path) in toolchains.variables() {
+            environment = environment.set(name, path)?;
+        }
+        environment = environment.set("NEXUS_ROOT", &root)?;
+        // `nexus …` inside a command talks to the daemon through the call's socket.
+        if let Ok(own) = std::env::current_exe() {
+            if let Some(beside) = own.parent() {
+                environment = environment.path_back(beside);
+            }
+            profile = profile.execute(own);
+        }
+        Ok(Self {
+            profile,
+            environment,
+            folder,
+            helper: None,
+            record: None,
+            run_socket: None,
+            unconfined: Unconfined::Refuse,
+            _temp: temp,
+        })
+    }
+
+    /// Writes running commands down, for the next daemon to end left-over ones.
+    #[must_use]
+    pub fn record(mut self, record: Arc<dyn GroupRecord>) -> Self {
+        self.record = Some(record);
+        self
+    }
+
+    /// Gives every command a socket to the daemon.
+    #[must_use]
+    pub fn run_socket(mut self, open: OpenRunSocket) -> Self {
+        self.run_socket = Some(open);
+        self
+    }
+
+    /// Uses another sandbox helper than this very executable.
+    #[must_use]
+    pub fn helper(mut self, helper: Helper) -> Self {
+        self.helper = Some(helper);
+        self
+    }
+
+    /// Sets a variable for every command.
+    ///
+    /// # Errors
+    /// The name is refused; see [`Environment::set`].
+    pub fn variable(mut self, name: &str, value: &str) -> Result<Self, EnvironmentError> {
+        self.environment = self.environment.set(name, value)?;
+        Ok(self)
+    }
+
+    /// Sets what happens where no sandbox can be had.
+    #[must_use]
+    pub fn unconfined(mut self, unconfined: Unconfined) -> Self {
+        self.unconfined = unconfined;
+        self
+    }
+}
+
+/// Gives the private home a git identity, the owner's where they have one, so that `git commit` works.
+fn introduce_to_git(private_home: &Path, owner_home: &Path) -> Result<(), FileError> {
+    let owners = file::read_text(&owner_home.join(".gitconfig"), GIT_SETTINGS_LIMIT).unwrap_or_default();
+    let name = git_user(&owners, "name").unwrap_or_else(|| "Nexus worker".to_owned());
+    let email = git_user(&owners, "email").unwrap_or_else(|| "worker@nexus.invalid".to_owned());
+    let settings =
+        format!("[user]\n\tname = \"{name}\"\n\temail = \"{email}\"\n[init]\n\tdefaultBranch = main\n");
+    let path = private_home.join(".gitconfig");
+    file::create_once(&path, settings.as_bytes(), 0o600, Durability::Crash).map(|_| ())
+}
+
+/// Returns a value of the `[user]` section; values that would need quoting count as absent.
+fn git_user(settings: &str, key: &str) -> Option<String> {
+    let mut in_user = false;
+    for line in settings.lines().map(str::trim) {
+        if line.starts_with('[') {
+            in_user = line.eq_ignore_ascii_case("[user]");
+        } else if in_user
+            && let Some((name, value)) = line.split_once('=')
+            && name.trim().eq_ignore_ascii_case(key)
+        {
+            let value = value.trim().trim_matches('"');
+            let plain = !value.is_empty() && !value.contains(['"', '\\', '\n', '#', ';']);
+            return plain.then(|| value.to_owned());
+        }
+    }
+    None
+}
+
+#[cfg(test)]
+mod git_tests {
+    use super::git_user;
+
+    #[test]
+    fn the_owners_name_is_found_in_its_section_only() {
+        let settings =
+            "[core]\n\tname = no\n[user]\n\tName = Ada Lovelace\n\temail=\"ada@example.org\"\n[alias]\n";
+        assert_eq!(git_user(settings, "name").as_deref(), Some("Ada Lovelace"));
+        assert_eq!(git_user(settings, "email").as_deref(), Some("ada@example.org"));
+        assert_eq!(git_user("[user]\nname = a\"b", "name"), None);
+    }
+}

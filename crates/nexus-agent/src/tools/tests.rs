@@ -1,0 +1,186 @@
+//! The tools as a model uses them: by name, with JSON, on a real folder and in the real sandbox.
+
+mod boundaries;
+mod commands;
+mod files;
+
+use std::path::{Path, PathBuf};
+use std::sync::Mutex;
+
+use nexus_base::file::{Durability, replace};
+use nexus_process::{Helper, Network};
+use serde_json::Value;
+use tokio_util::sync::CancellationToken;
+
+use super::*;
+
+/// Set for the sandbox helper only.
+const HELPER_VARIABLE: &str = "AGENT_IS_SANDBOX_HELPER";
+
+/// Not a test: commands start this binary again, with arguments that select only this.
+#[test]
+fn sandbox_helper() {
+    if std::env::var_os(HELPER_VARIABLE).is_some() {
+        nexus_process::sandbox_entry();
+    }
+}
+
+/// A throw-away workspace.
+struct Place {
+    folder: tempfile::TempDir,
+    groups: Mutex<Vec<(i32, u64)>>,
+}
+
+impl Place {
+    fn new() -> Self {
+        let place = Self { folder: tempfile::tempdir().unwrap(), groups: Mutex::default() };
+        for folder in
+            ["home", "state/data", "state/credentials", "state/agents/a", "state/user", "skills/one"]
+        {
+            std::fs::create_dir_all(place.root().join(folder)).unwrap();
+        }
+        std::fs::create_dir_all(place.owner().join(".ssh")).unwrap();
+        place.put("state/config.json", "SECRET token");
+        place.put("state/data/agents.db", "SECRET rows");
+        place.put("state/credentials/x.json", "SECRET pointer");
+        place.put("state/user/USER.md", "the owner");
+        place.put("state/agents/a/SOUL.md", "the soul");
+        place.put("AGENTS.md", "the rules");
+        place.put("skills/one/SKILL.md", "a skill");
+        replace(&place.owner().join(".ssh/id"), b"SECRET key", 0o600, Durability::Crash).unwrap();
+        place
+    }
+
+    fn root(&self) -> PathBuf {
+        self.folder.path().canonicalize().unwrap().join("workspace")
+    }
+
+    fn owner(&self) -> PathBuf {
+        self.folder.path().canonicalize().unwrap().join("owner")
+    }
+
+    fn put(&self, path: &str, text: &str) {
+        let path = self.root().join(path);
+        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+        replace(&path, text.as_bytes(), 0o600, Durability::Crash).unwrap();
+    }
+
+    fn get(&self, path: &str) -> String {
+        std::fs::read_to_string(self.root().join(path)).unwrap()
+    }
+
+    fn shell(&self, onboarding: bool, network: Network) -> Shell {
+        let setup = ShellSetup {
+            root: self.root(),
+            task_folder: self.root().join("home"),
+            owner_home: self.owner(),
+            private_home: self.folder.path().join("private"),
+            onboarding,
+            network,
+        };
+        let helper = Helper {
+            program: std::env::current_exe().unwrap(),
+            arguments: [
+                "tools::tests::sandbox_helper",
+                "--exact",
+                "--nocapture",
+                "--quiet",
+                "--test-threads=2",
+            ]
+            .map(Into::into)
+            .to_vec(),
+        };
+        Shell::new(&setup).unwrap().helper(helper).variable(HELPER_VARIABLE, "1").unwrap()
+    }
+
+    fn worker(&self) -> FileTools {
+        let access = FileAccess::worker(&self.root(), Path::new("home"), false).unwrap();
+        FileTools::worker(access, Some(self.shell(false, Network::Off)))
+    }
+
+    fn onboarding(&self) -> FileTools {
+        let access = FileAccess::worker(&self.root(), Path::new("home"), true).unwrap();
+        FileTools::worker(access, Some(self.shell(true, Network::Off)))
+    }
+
+    fn manager(&self) -> FileTools {
+        FileTools::manager(FileAccess::manager(&self.root()).unwrap())
+    }
+
+    async fn call(&self, tools: &FileTools, name: &str, arguments: Value) -> ToolOutput {
+        self.call_until(tools, name, arguments, &CancellationToken::new()).await
+    }
+
+    async fn call_until(
+        &self,
+        tools: &FileTools,
+        name: &str,
+        arguments: Value,
+        cancel: &CancellationToken,
+    ) -> ToolOutput {
+        let process_started = |group, started| self.groups.lock().unwrap().push((group, started));
+        let context = ToolContext { cancel, process_started: &process_started };
+        let output = tools.call(name, &arguments, &context).await;
+        // The test runner, being the helper here, greets first.
+        ToolOutput { text: output.text.replace("\nrunning 1 test\n", ""), ..output }
+    }
+
+    #[track_caller]
+    fn worked(output: &ToolOutput) -> &str {
+        assert!(!output.is_error, "{}", output.text);
+        &output.text
+    }
+
+    #[track_caller]
+    fn failed(output: &ToolOutput) -> &str {
+        assert!(output.is_error, "{}", output.text);
+        &output.text
+    }
+}
+
+#[test]
+fn names_and_specs_agree() {
+    let place = Place::new();
+    let names = |tools: &FileTools| tools.specs().into_iter().map(|spec| spec.name).collect::<Vec<_>>();
+    assert_eq!(names(&place.manager()), ["read", "write", "edit"]);
+    assert_eq!(names(&place.worker()), ["read", "write", "edit", "list", "glob", "grep", "bash"]);
+    for spec in place.worker().specs() {
+        assert_eq!(spec.input_schema["type"], "object", "{}", spec.name);
+        assert!(place.worker().has(&spec.name));
+    }
+    assert!(!place.manager().has("bash"));
+}
+
+#[test]
+fn what_a_manager_is_told_stays_small() {
+    let place = Place::new();
+    let bytes: usize =
+        place.manager().specs().iter().map(|spec| serde_json::to_string(spec).unwrap().len()).sum();
+    assert!(bytes < 1100, "{bytes}");
+}
+
+#[tokio::test]
+async fn bad_arguments_are_told_not_panicked_at() {
+    let place = Place::new();
+    let tools = place.worker();
+    for (name, arguments, expected) in [
+        ("read", serde_json::json!([]), "must be a JSON object"),
+        ("read", serde_json::json!({}), "\"path\" is missing"),
+        ("read", serde_json::json!({"path": 3}), "must be a string"),
+        ("read", serde_json::json!({"path": ""}), "empty"),
+        ("read", serde_json::json!({"path": "a\0b"}), "NUL"),
+        ("read", serde_json::json!({"path": "x".repeat(9000)}), "too long"),
+        ("read", serde_json::json!({"path": "AGENTS.md", "offset": -1}), "whole number"),
+        ("write", serde_json::json!({"path": "home/x"}), "\"content\" is missing"),
+        ("edit", serde_json::json!({"path": "home/x", "old": "", "new": "a"}), "empty"),
+        ("glob", serde_json::json!({"pattern": "home/[z"}), "not a usable pattern"),
+        ("grep", serde_json::json!({"pattern": "("}), "not a usable regular expression"),
+        ("grep", serde_json::json!({"pattern": "a{999}{999}{999}"}), "not a usable regular expression"),
+        ("bash", serde_json::json!({"command": "  "}), "empty"),
+        ("fly", serde_json::json!({}), "no tool"),
+    ] {
+        let output = place.call(&tools, name, arguments.clone()).await;
+        let text = Place::failed(&output);
+        assert!(text.contains(expected), "{name} {arguments}: {text}");
+    }
+}

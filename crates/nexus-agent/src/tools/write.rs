@@ -1,0 +1,64 @@
+//! `write`: a whole text file, replaced in one step.
+
+use std::path::Path;
+
+use nexus_base::file::Durability;
+use nexus_protocol::tool::{Replay, ToolSpec};
+use serde_json::json;
+
+use super::access::{Allowed, FileAccess, Rights};
+use super::arguments::Arguments;
+use super::read::explain;
+
+pub(super) const NAME: &str = "write";
+
+/// The most bytes one call writes.
+const CONTENT_LIMIT: usize = 1024 * 1024;
+
+pub(super) fn spec() -> ToolSpec {
+    ToolSpec {
+        name: NAME.to_owned(),
+        description: "Write a whole file; makes missing folders, replaces an existing file.".to_owned(),
+        input_schema: json!({
+            "type": "object",
+            "properties": {"path": {"type": "string"}, "content": {"type": "string"}},
+            "required": ["path", "content"]
+        }),
+        replay: Replay::Unsafe,
+    }
+}
+
+pub(super) fn call(access: &FileAccess, arguments: &Arguments) -> Result<String, String> {
+    let text = arguments.text("path")?;
+    let content = arguments.text("content")?;
+    if content.len() > CONTENT_LIMIT {
+        return Err(format!(
+            "the content has {} bytes, more than the allowed {CONTENT_LIMIT}; write it in parts to several files",
+            content.len()
+        ));
+    }
+    let allowed = access.resolve(text, Rights::ReadWrite)?;
+    if text.ends_with('/') {
+        return Err(format!("{text} names a folder; add a file name"));
+    }
+    let existed = allowed.jail.metadata(&allowed.inside).is_ok();
+    store(&allowed, content)?;
+    let lines = content.lines().count();
+    let how = if existed { "replaced" } else { "made" };
+    Ok(format!("{how} {} ({} bytes, {lines} lines)", allowed.shown, content.len()))
+}
+
+/// Replaces a file and makes the folders above it.
+pub(super) fn store(allowed: &Allowed<'_>, content: &str) -> Result<(), String> {
+    let failed = |error| explain(&allowed.shown, &error);
+    // What lies in `state/` is the owner's alone; a task folder is ordinary work.
+    let private = allowed.inside.starts_with("state");
+    let (folder_mode, file_mode) = if private { (0o700, 0o600) } else { (0o755, 0o644) };
+    if let Some(folder) = allowed.inside.parent().filter(|folder| *folder != Path::new("")) {
+        allowed.jail.create_dir_all(folder, folder_mode).map_err(failed)?;
+    }
+    allowed
+        .jail
+        .write_atomic(&allowed.inside, content.as_bytes(), file_mode, Durability::Crash)
+        .map_err(failed)
+}

@@ -1,0 +1,69 @@
+//! A fact on its way in and out: one tidy sentence, whose words it is, how well it fits.
+
+use nexus_base::clock::Timestamp;
+use nexus_base::id::FactId;
+use nexus_base::redact::Redactor;
+use serde_json::{Value, json};
+
+/// Longest fact, in bytes. Longer things belong into a file that a fact can name.
+pub const LONGEST_FACT: usize = 2_000;
+
+/// Name of the metadata field that keeps the provenance.
+const FIELD: &str = "provenance";
+
+/// Whose words a fact is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Provenance {
+    /// The owner's own.
+    Owner,
+    /// Worked out by an agent from what the owner and the workspace said.
+    Agent,
+    /// From a web page, a tool server, a stranger: true perhaps, but nobody vouches for it.
+    Untrusted,
+}
+
+impl Provenance {
+    /// Returns the word it is stored as.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Owner => "owner",
+            Self::Agent => "agent",
+            Self::Untrusted => "untrusted",
+        }
+    }
+
+    pub(crate) fn to_metadata(self) -> Value {
+        json!({ FIELD: self.as_str() })
+    }
+
+    // A row that does not say whose words it holds is vouched for by nobody.
+    pub(crate) fn from_metadata(metadata: &Value) -> Self {
+        match metadata.get(FIELD).and_then(Value::as_str) {
+            Some("owner") => Self::Owner,
+            Some("agent") => Self::Agent,
+            Some(_) | None => Self::Untrusted,
+        }
+    }
+}
+
+/// A fact that was found.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Recalled {
+    /// The fact.
+    pub fact_id: FactId,
+    /// Its sentence.
+    pub text: String,
+    /// When it holds.
+    pub as_of: Timestamp,
+    /// How well it fits, from 1 for the best downwards.
+    pub score: f64,
+    /// Whose words it is.
+    pub provenance: Provenance,
+}
+
+/// Makes one line of a text and hides what looks like a secret.
+pub(crate) fn tidy(text: &str) -> String {
+    let line = text.split(|letter: char| letter.is_whitespace() || letter.is_control());
+    let line: Vec<&str> = line.filter(|word| !word.is_empty()).collect();
+    Redactor::new().redact(&line.join(" "))
+}

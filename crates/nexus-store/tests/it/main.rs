@@ -10,6 +10,7 @@ mod child;
 mod disk;
 mod events;
 mod facts;
+mod figures;
 mod killed;
 mod opening;
 mod people;

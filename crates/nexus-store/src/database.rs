@@ -96,7 +96,7 @@ impl Database {
         self.write(Sync::Normal, |_| Ok(())).await
     }
 
-    /// Runs `job` on a read connection, without blocking the async runtime.
+    /// Runs `job` on a read connection, without blocking the async runtime. All its statements see one state.
     pub(crate) async fn read<T, F>(&self, job: F) -> Result<T, StoreError>
     where
         T: Send + 'static,

@@ -73,12 +73,11 @@ impl Readers {
             Some(connection) => connection,
             None => self.open()?,
         };
-        let result = catch_unwind(AssertUnwindSafe(|| job(&connection)))
+        let result = catch_unwind(AssertUnwindSafe(|| snapshot(&connection, job)))
             .unwrap_or_else(|_| Err(StoreError::Panicked { path: PathBuf::new() }));
-        match &result {
-            // A statement may still stand open in a connection that panicked; it is not used again.
-            Err(StoreError::Panicked { .. }) => drop(connection),
-            Ok(_) | Err(_) => self.give_back(connection),
+        // One that is still inside a transaction, after a panic or an error of the disk, is not used again.
+        if connection.is_autocommit() {
+            self.give_back(connection);
         }
         result.map_err(|error| error.at(&self.source.path))
     }
@@ -115,4 +114,15 @@ impl Readers {
     fn lock(&self) -> std::sync::MutexGuard<'_, Idle> {
         self.idle.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+/// Runs a job so that all its statements see the same state, whatever is committed meanwhile.
+fn snapshot<T>(
+    connection: &Connection,
+    job: impl FnOnce(&Connection) -> Result<T, StoreError>,
+) -> Result<T, StoreError> {
+    connection.prepare_cached("BEGIN")?.execute([])?;
+    let result = job(connection);
+    connection.prepare_cached("COMMIT")?.execute([])?;
+    result
 }

@@ -243,6 +243,25 @@ async fn readers_see_what_is_committed_and_cannot_write() {
 }
 
 #[test]
+fn a_reading_job_sees_one_state_throughout() {
+    let (_folder, database) = database();
+    let count = |connection: &Connection| -> Result<i64, StoreError> {
+        Ok(connection.query_row("SELECT count(*) FROM notes", [], |row| row.get(0))?)
+    };
+    let writing = database.clone();
+    let seen = database
+        .read_blocking(|connection| {
+            let before = count(connection)?;
+            writing.write_blocking(Sync::Normal, |connection| insert(connection, "meanwhile"))?;
+            Ok((before, count(connection)?))
+        })
+        .unwrap();
+    assert_eq!(seen, (0, 0));
+    assert_eq!(database.read_blocking(count).unwrap(), 1);
+    database.close_blocking();
+}
+
+#[test]
 fn callers_without_a_runtime_write_and_read() {
     let (folder, database) = database();
     assert_eq!(database.write_blocking(Sync::Full, |connection| insert(connection, "one")).unwrap(), 1);

@@ -37,7 +37,7 @@ impl MemoryError {
             Self::TooLong { .. } => {
                 Some("split it into sentences, or keep it in a file and remember where it is".to_owned())
             }
-            Self::Store(error) => error.hint().map(Into::into),
+            Self::Store(error) => error.hint(),
         }
     }
 }

@@ -1,0 +1,208 @@
+//! What somebody may use: tools, credentials, data. A value that can be stored with a request, so
+//! that what was decided at its start still holds when it runs after a restart.
+
+use std::collections::BTreeSet;
+
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use serde_json::{Value, json};
+
+/// Names that are meant.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Names {
+    /// Every one.
+    All,
+    /// These. A part of a name between slashes may be `*`: `github/*`, `*/work`.
+    Only(BTreeSet<String>),
+}
+
+/// How much of what is known may be used.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum DataLevel {
+    /// Nothing.
+    None,
+    /// What a stranger may know.
+    Minimal,
+    /// What the conversation is about.
+    Contextual,
+    /// Everything.
+    Full,
+}
+
+/// Which tools may be used. A denied tool is denied whatever allows it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ToolRule {
+    /// May be used.
+    pub allow: Names,
+    /// May not be used.
+    pub deny: BTreeSet<String>,
+}
+
+/// Everything somebody may use.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Permissions {
+    /// Tools.
+    pub tools: ToolRule,
+    /// Credentials, as `service/account`.
+    pub credentials: Names,
+    /// Data.
+    pub data: DataLevel,
+}
+
+impl Names {
+    /// Names nothing.
+    pub const fn none() -> Self {
+        Self::Only(BTreeSet::new())
+    }
+
+    /// Names these.
+    pub fn only<I: IntoIterator<Item = T>, T: Into<String>>(names: I) -> Self {
+        Self::Only(names.into_iter().map(Into::into).collect())
+    }
+
+    /// Tells whether `name` is meant.
+    pub fn contains(&self, name: &str) -> bool {
+        match self {
+            Self::All => true,
+            Self::Only(names) => names.iter().any(|pattern| covers(pattern, name)),
+        }
+    }
+
+    fn union(&self, other: &Self) -> Self {
+        match (self, other) {
+            (Self::Only(one), Self::Only(two)) => Self::Only(one.union(two).cloned().collect()),
+            (Self::All, _) | (_, Self::All) => Self::All,
+        }
+    }
+
+    fn intersection(&self, other: &Self) -> Self {
+        match (self, other) {
+            (Self::All, rest) | (rest, Self::All) => rest.clone(),
+            (Self::Only(one), Self::Only(two)) => {
+                let pairs = one.iter().flat_map(|left| two.iter().map(move |right| (left, right)));
+                Self::Only(pairs.filter_map(|(left, right)| common(left, right)).collect())
+            }
+        }
+    }
+}
+
+fn covers(pattern: &str, name: &str) -> bool {
+    let (mut patterns, mut parts) = (pattern.split('/'), name.split('/'));
+    loop {
+        match (patterns.next(), parts.next()) {
+            (None, None) => return true,
+            (Some(expected), Some(part)) if expected == "*" || expected == part => {}
+            _ => return false,
+        }
+    }
+}
+
+// What both patterns mean: of `a/*` and `*/b` that is `a/b`.
+fn common(left: &str, right: &str) -> Option<String> {
+    let (mut lefts, mut rights) = (left.split('/'), right.split('/'));
+    let mut parts = Vec::new();
+    loop {
+        match (lefts.next(), rights.next()) {
+            (None, None) => return Some(parts.join("/")),
+            (Some("*"), Some(part)) | (Some(part), Some("*")) => parts.push(part),
+            (Some(one), Some(two)) if one == two => parts.push(one),
+            _ => return None,
+        }
+    }
+}
+
+impl Permissions {
+    /// Allows everything.
+    pub const fn everything() -> Self {
+        Self {
+            tools: ToolRule { allow: Names::All, deny: BTreeSet::new() },
+            credentials: Names::All,
+            data: DataLevel::Full,
+        }
+    }
+
+    /// Allows nothing.
+    pub const fn nothing() -> Self {
+        Self {
+            tools: ToolRule { allow: Names::none(), deny: BTreeSet::new() },
+            credentials: Names::none(),
+            data: DataLevel::None,
+        }
+    }
+
+    /// Tells whether a tool may be used.
+    pub fn may_use_tool(&self, name: &str) -> bool {
+        self.tools.allow.contains(name) && !self.tools.deny.contains(name)
+    }
+
+    /// Tells whether a credential, as `service/account`, may be used.
+    pub fn may_use_credential(&self, reference: &str) -> bool {
+        self.credentials.contains(reference)
+    }
+
+    /// Returns what both allow: a worker's permissions out of its caller's and its task's.
+    #[must_use]
+    pub fn intersect(&self, other: &Self) -> Self {
+        Self {
+            tools: ToolRule {
+                allow: self.tools.allow.intersection(&other.tools.allow),
+                deny: self.tools.deny.union(&other.tools.deny).cloned().collect(),
+            },
+            credentials: self.credentials.intersection(&other.credentials),
+            data: self.data.min(other.data),
+        }
+    }
+
+    /// Returns what two matching policies give together: tools of either, credentials of both, the
+    /// lower data level.
+    #[must_use]
+    pub fn merge(&self, other: &Self) -> Self {
+        Self {
+            tools: ToolRule {
+                allow: self.tools.allow.union(&other.tools.allow),
+                deny: self.tools.deny.union(&other.tools.deny).cloned().collect(),
+            },
+            credentials: self.credentials.intersection(&other.credentials),
+            data: self.data.min(other.data),
+        }
+    }
+
+    /// Renders the snapshot that is stored with a request.
+    pub fn to_json(&self) -> Value {
+        json!({
+            "tools": { "allow": self.tools.allow, "deny": self.tools.deny },
+            "credentials": self.credentials,
+            "data": self.data,
+        })
+    }
+
+    /// Reads a stored snapshot. Anything that is not one allows nothing.
+    pub fn from_json(value: &Value) -> Self {
+        Self::deserialize(value).unwrap_or_else(|_| Self::nothing())
+    }
+}
+
+impl Serialize for Names {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        match self {
+            Self::All => serializer.serialize_str("*"),
+            Self::Only(names) => names.serialize(serializer),
+        }
+    }
+}
+
+impl<'de> Deserialize<'de> for Names {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        #[derive(Deserialize)]
+        #[serde(untagged)]
+        enum Form {
+            Word(String),
+            List(BTreeSet<String>),
+        }
+        match Form::deserialize(deserializer)? {
+            Form::Word(word) if word == "*" => Ok(Self::All),
+            Form::Word(_) => Err(serde::de::Error::custom("expected \"*\" or a list of names")),
+            Form::List(names) => Ok(Self::Only(names)),
+        }
+    }
+}

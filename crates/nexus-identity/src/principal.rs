@@ -1,0 +1,120 @@
+//! Who is asking. A principal is made from where a message really came from, never from what it says.
+
+use nexus_base::id::{EntityId, SessionLabel};
+
+use crate::permissions::Permissions;
+
+/// Longest name or address that is looked at, in bytes.
+pub(crate) const LONGEST_NAME: usize = 200;
+
+/// Where a message really came from.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Source {
+    /// A caller with the owner's token; the entity comes from the token, never from the message.
+    Owner {
+        /// The owner's entity.
+        entity: EntityId,
+    },
+    /// Nexus itself: clock, boot, restart.
+    System {
+        /// Which part.
+        name: String,
+    },
+    /// A webhook.
+    Webhook {
+        /// Which one.
+        name: String,
+    },
+    /// An agent acting for whoever started it.
+    Agent {
+        /// Its session.
+        session: SessionLabel,
+        /// What its caller may do.
+        inherited: Permissions,
+    },
+    /// Somebody on a platform.
+    Sender {
+        /// The platform.
+        platform: String,
+        /// Server or team, where the platform has such.
+        space: Option<String>,
+        /// The sender in the platform's terms; nobody knows who it is when it is missing.
+        sender: Option<String>,
+        /// The name shown there.
+        name: Option<String>,
+    },
+}
+
+/// Who is asking.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Principal {
+    /// The person the workspace belongs to.
+    Owner {
+        /// Their entity.
+        entity: EntityId,
+        /// Their name.
+        name: String,
+    },
+    /// Somebody with an entity.
+    Known {
+        /// Their entity, merges followed.
+        entity: EntityId,
+        /// Their name.
+        name: String,
+        /// What they are to the owner: partner, family, friend, work.
+        tags: Vec<String>,
+    },
+    /// Nobody can say who.
+    Unknown,
+    /// Nexus itself.
+    System {
+        /// Which part.
+        name: String,
+    },
+    /// A webhook.
+    Webhook {
+        /// Which one.
+        name: String,
+    },
+    /// An agent.
+    Agent {
+        /// Its session.
+        session: SessionLabel,
+        /// What its caller may do, which it may never exceed.
+        inherited: Permissions,
+    },
+}
+
+impl Principal {
+    /// Returns the word for this kind of principal.
+    pub const fn kind(&self) -> &'static str {
+        match self {
+            Self::Owner { .. } => "owner",
+            Self::Known { .. } => "known",
+            Self::Unknown => "unknown",
+            Self::System { .. } => "system",
+            Self::Webhook { .. } => "webhook",
+            Self::Agent { .. } => "agent",
+        }
+    }
+
+    /// Returns the entity, for people.
+    pub const fn entity_id(&self) -> Option<&EntityId> {
+        match self {
+            Self::Owner { entity, .. } | Self::Known { entity, .. } => Some(entity),
+            Self::Unknown | Self::System { .. } | Self::Webhook { .. } | Self::Agent { .. } => None,
+        }
+    }
+
+    /// Returns the name to show.
+    pub fn name(&self) -> Option<&str> {
+        match self {
+            Self::Owner { name, .. }
+            | Self::Known { name, .. }
+            | Self::System { name }
+            | Self::Webhook { name } => Some(name),
+            Self::Agent { session, .. } => Some(session.as_str()),
+            Self::Unknown => None,
+        }
+    }
+}

@@ -1,0 +1,8 @@
+//! Drives identity through its door, over a real store where rows matter.
+#![expect(clippy::unwrap_used, reason = "helpers of tests may panic as tests do")]
+
+mod every_test_file_is_declared;
+mod permissions_never_grow;
+mod policies_decide;
+mod principals_come_from_their_source;
+mod support;

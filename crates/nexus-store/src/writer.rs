@@ -87,6 +87,7 @@ pub(crate) fn start(
     state: Arc<WriterState>,
 ) -> Result<JoinHandle<()>, StoreError> {
     let path = source.path.clone();
+    let name = format!("db-{}", source.name);
     let (opened_sender, opened) = std::sync::mpsc::sync_channel(1);
     let body = move || {
         let connection = match open::open_writer(&source) {
@@ -105,10 +106,8 @@ pub(crate) fn start(
             Err(error) => drop(opened_sender.send(Err(error))),
         }
     };
-    let thread = std::thread::Builder::new()
-        .name("store-writer".to_owned())
-        .spawn(body)
-        .map_err(|error| open::from_io(&path, &error))?;
+    let thread =
+        std::thread::Builder::new().name(name).spawn(body).map_err(|error| open::from_io(&path, &error))?;
     match opened.recv() {
         Ok(Ok(())) => Ok(thread),
         Ok(Err(error)) => Err(error),

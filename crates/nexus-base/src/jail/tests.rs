@@ -136,6 +136,11 @@ fn files_are_written_whole_and_keep_their_mode() {
         ));
         assert!(jail.write_atomic("no/x", b"", 0o600, Durability::Crash).unwrap_err().is_not_found());
         assert_eq!(jail.create_once("a/new", b"", 0o600, Durability::Crash).unwrap(), Created::AlreadyThere);
+        assert!(matches!(jail.create_new("a/new", b"", 0o600).unwrap_err(), JailError::AlreadyThere { .. }));
+        assert!(matches!(jail.create_new("link/x", b"", 0o600).unwrap_err(), JailError::Symlink { .. }));
+        jail.create_new("a/fresh", b"f", 0o622).unwrap();
+        assert_eq!(jail.metadata("a/fresh").unwrap().mode, 0o622);
+        jail.remove_file("a/fresh").unwrap();
         assert_eq!(jail.create_once("a/other", b"o", 0o600, Durability::PowerLoss).unwrap(), Created::New);
         let names: Vec<_> = jail.list("a").unwrap().into_iter().map(|entry| entry.name).collect();
         assert_eq!(names, ["b", "link", "new", "note", "other"]);

@@ -104,6 +104,22 @@ impl Jail {
         }
     }
 
+    /// Makes a file that must not exist yet and writes it in place. A crash can leave half of it, so
+    /// this is for folders nobody sees yet; everywhere else [`Self::create_once`] is the way.
+    ///
+    /// # Errors
+    /// See [`JailError`].
+    pub fn create_new(&self, path: impl AsRef<Path>, content: &[u8], mode: u32) -> Result<(), JailError> {
+        let path = check_relative(path)?;
+        let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let handle = self.open_at(&path, flags, mode_of(mode), "creating")?;
+        rustix::fs::fchmod(&handle, mode_of(mode))
+            .map_err(|errno| JailError::from_errno("creating", path.as_path(), errno))?;
+        File::from(handle)
+            .write_all(content)
+            .map_err(|source| JailError::io("writing", path.as_path(), source))
+    }
+
     /// Moves a file or folder; never onto something that exists.
     ///
     /// # Errors

@@ -3,6 +3,7 @@
 mod closing;
 mod fake;
 mod limits;
+mod log;
 mod stream;
 mod table;
 mod tokens;

@@ -26,7 +26,8 @@ struct State {
 }
 
 impl Throttle {
-    /// Counts one more wrong token and returns how long its answer has to wait.
+    /// Counts one more wrong token and returns how long its answer has to wait. Says so in the log
+    /// for the first, second, fourth, eighth, …: a guesser must not fill the disk.
     ///
     /// The wait is per answer, not per address: every client of a loopback server has the same
     /// address, and a shared lock-out would be a way to keep the owner out.
@@ -38,6 +39,9 @@ impl Throttle {
         state.last = Some(now);
         let penalty = FIRST.saturating_mul(1 << state.failures.min(8)).min(MOST);
         state.failures = state.failures.saturating_add(1);
+        if state.failures.is_power_of_two() {
+            tracing::warn!(wrong_tokens = state.failures, "a wrong token was presented");
+        }
         penalty
     }
 }

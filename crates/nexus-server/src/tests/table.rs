@@ -87,6 +87,25 @@ async fn unknown_routes_and_wrong_methods_say_so_in_json() {
 }
 
 #[tokio::test]
+async fn odd_request_targets_reach_nothing() {
+    let served = Served::start().await;
+    let own = format!("127.0.0.1:{}", served.port);
+    for (line, status) in [
+        (format!("CONNECT {own} HTTP/1.1"), 404),
+        ("CONNECT evil.example:80 HTTP/1.1".to_owned(), 403),
+        ("OPTIONS * HTTP/1.1".to_owned(), 404),
+        (format!("GET http://{own}/api/requests HTTP/1.1"), 200),
+        ("GET http://evil.example/api/requests HTTP/1.1".to_owned(), 403),
+        ("GET /api/../health HTTP/1.1".to_owned(), 404),
+        ("GET /api%2Fchat HTTP/1.1".to_owned(), 404),
+    ] {
+        let bytes =
+            format!("{line}\r\nHost: {own}\r\nAuthorization: Bearer {TOKEN}\r\nConnection: close\r\n\r\n");
+        assert_eq!(served.raw(bytes).await.status, status, "{line}");
+    }
+}
+
+#[tokio::test]
 async fn every_answer_forbids_caching_and_guessing() {
     let served = Served::start().await;
     for answer in

@@ -11,6 +11,7 @@ mod edit;
 mod glob;
 mod grep;
 mod list;
+mod modes;
 mod read;
 mod shell;
 mod walk;

@@ -3,23 +3,16 @@
 //! A list of grants decides, the longest matching one first; everything else is closed. Paths are compared
 //! as text, which is sound because the jail below never follows a link and never leaves its root.
 
+use std::ffi::OsStr;
 use std::fmt;
 use std::path::{Component, Path, PathBuf};
 use std::sync::Arc;
 
 use nexus_base::jail::{Jail, JailError};
+use nexus_workspace::Layout;
 
-/// Parts of the workspace no task folder may contain or lie in.
-const CLOSED: &[&str] =
-    &["state/config.json", "state/data", "state/credentials", "state/logs", "state/backups"];
-
-/// First names of paths that mean the workspace itself, not something in the task folder.
-const OWN_NAMES: &[&str] = &["state", "skills", "home", "AGENTS.md"];
-
-/// Where a manager keeps its notes.
-const SCRATCHPAD: &str = "state/workspace/manager";
-/// Who the assistant and its owner are.
-const IDENTITY: &[&str] = &["state/agents", "state/user"];
+/// First names, besides `state` and `home`, of paths that mean the workspace and not the task folder.
+const OWN_NAMES: &[&str] = &["skills", "AGENTS.md", "BOOT.md"];
 
 /// The longest path taken from a model.
 const LONGEST_PATH: usize = 4096;
@@ -63,6 +56,11 @@ pub enum AccessError {
 pub struct FileAccess {
     /// The workspace, without links.
     root: PathBuf,
+    /// The workspace as its owner names it.
+    named: PathBuf,
+    /// The folders called `state` and `home` in paths; they may lie outside the workspace.
+    state: PathBuf,
+    home: PathBuf,
     /// Where relative paths that are not the workspace's own begin.
     base: PathBuf,
     grants: Vec<Grant>,
@@ -90,20 +88,35 @@ pub(super) struct Allowed<'a> {
 }
 
 impl FileAccess {
-    /// Grants what a manager may use: its scratchpad and the identity files to write, `AGENTS.md` to read.
+    /// Grants what a manager may use in the workspace at `root`; see [`FileAccess::manager_at`].
     ///
     /// # Errors
-    /// The workspace is missing or the scratchpad cannot be made.
+    /// The workspace is missing.
     pub fn manager(root: &Path) -> Result<Self, AccessError> {
-        let mut access = Self::empty(root)?;
-        let jail = Arc::new(Jail::open(&access.root)?);
-        jail.create_dir_all(SCRATCHPAD, 0o700)?;
-        access.base = access.root.join(SCRATCHPAD);
-        access.add(&jail, SCRATCHPAD, Rights::ReadWrite);
-        access.add(&jail, "AGENTS.md", Rights::Read);
-        for path in IDENTITY {
-            access.add(&jail, path, Rights::ReadWrite);
-        }
+        Self::manager_at(&Layout::new(root))
+    }
+
+    /// Grants what a worker may use in the workspace at `root`; see [`FileAccess::worker_at`].
+    ///
+    /// # Errors
+    /// The workspace is missing, or the folder may not be a task folder or cannot be made.
+    pub fn worker(root: &Path, task_folder: &Path, onboarding: bool) -> Result<Self, AccessError> {
+        Self::worker_at(&Layout::new(root), task_folder, onboarding)
+    }
+
+    /// Grants what a manager may use: its scratchpad and the identity files to write, `AGENTS.md` to read.
+    /// The scratchpad is made with its first file.
+    ///
+    /// # Errors
+    /// The workspace is missing.
+    pub fn manager_at(layout: &Layout) -> Result<Self, AccessError> {
+        let mut access = Self::empty(layout)?;
+        let (root, state) = access.jails()?;
+        access.base = access.state.join("workspace/manager");
+        access.add(&state, access.base.clone(), Rights::ReadWrite);
+        access.add(&root, access.root.join("AGENTS.md"), Rights::Read);
+        access.add(&state, access.state.join("agents"), Rights::ReadWrite);
+        access.add(&state, access.state.join("user"), Rights::ReadWrite);
         Ok(access)
     }
 
@@ -114,33 +127,26 @@ impl FileAccess {
     ///
     /// # Errors
     /// The workspace is missing, or the folder may not be a task folder or cannot be made.
-    pub fn worker(root: &Path, task_folder: &Path, onboarding: bool) -> Result<Self, AccessError> {
-        let mut access = Self::empty(root)?;
-        let jail = Arc::new(Jail::open(&access.root)?);
-        let folder = access.root.join(task_folder);
-        check_task_folder(&access.root, &folder)?;
+    pub fn worker_at(layout: &Layout, task_folder: &Path, onboarding: bool) -> Result<Self, AccessError> {
+        let mut access = Self::empty(layout)?;
+        let (root, state) = access.jails()?;
+        let folder = access.task_folder_at(layout, task_folder)?;
         match folder.strip_prefix(&access.root) {
             Ok(inside) => {
-                jail.create_dir_all(inside, 0o755)?;
-                access.add(&jail, inside, Rights::ReadWrite);
+                root.create_dir_all(inside, 0o755)?;
+                access.add(&root, folder.clone(), Rights::ReadWrite);
             }
             Err(_) => {
                 let own = Arc::new(Jail::open(&folder)?);
-                access.grants.push(Grant {
-                    jail: own,
-                    jail_root: folder.clone(),
-                    path: folder.clone(),
-                    rights: Rights::ReadWrite,
-                });
+                access.add(&own, folder.clone(), Rights::ReadWrite);
             }
         }
         access.base = folder;
-        for path in ["AGENTS.md", "skills"] {
-            access.add(&jail, path, Rights::Read);
-        }
-        for path in IDENTITY {
-            access.add(&jail, path, if onboarding { Rights::ReadWrite } else { Rights::Read });
-        }
+        access.add(&root, access.root.join("AGENTS.md"), Rights::Read);
+        access.add(&root, access.root.join("skills"), Rights::Read);
+        let identity = if onboarding { Rights::ReadWrite } else { Rights::Read };
+        access.add(&state, access.state.join("agents"), identity);
+        access.add(&state, access.state.join("user"), identity);
         Ok(access)
     }
 
@@ -154,19 +160,55 @@ impl FileAccess {
         &self.base
     }
 
-    fn empty(root: &Path) -> Result<Self, AccessError> {
-        let root =
-            root.canonicalize().map_err(|source| AccessError::Root { path: root.to_owned(), source })?;
-        Ok(Self { base: root.clone(), root, grants: Vec::new() })
+    fn empty(layout: &Layout) -> Result<Self, AccessError> {
+        let real = |path: &Path| {
+            path.canonicalize().map_err(|source| AccessError::Root { path: path.to_owned(), source })
+        };
+        let root = real(layout.root())?;
+        let state = real(layout.state())?;
+        // The home need not exist yet; a task folder is made when it lies inside the workspace.
+        let home = layout.home().canonicalize().unwrap_or_else(|_| rebase(layout, &root, layout.home()));
+        let named = layout.root().to_owned();
+        Ok(Self { base: root.clone(), root, named, state, home, grants: Vec::new() })
     }
 
-    fn add(&mut self, jail: &Arc<Jail>, inside: impl AsRef<Path>, rights: Rights) {
-        self.grants.push(Grant {
-            jail: Arc::clone(jail),
-            jail_root: self.root.clone(),
-            path: self.root.join(inside),
-            rights,
-        });
+    /// Opens the jails of workspace and state, which are one unless the state lies elsewhere.
+    fn jails(&self) -> Result<(Arc<Jail>, Arc<Jail>), AccessError> {
+        let root = Arc::new(Jail::open(&self.root)?);
+        let state = if self.state.starts_with(&self.root) {
+            Arc::clone(&root)
+        } else {
+            Arc::new(Jail::open(&self.state)?)
+        };
+        Ok((root, state))
+    }
+
+    fn add(&mut self, jail: &Arc<Jail>, path: PathBuf, rights: Rights) {
+        // Jails are opened on paths without links, so their roots compare with other such paths.
+        self.grants.push(Grant { jail: Arc::clone(jail), jail_root: jail.root().to_owned(), path, rights });
+    }
+
+    /// Finds the real place of a task folder and refuses those that would uncover something.
+    fn task_folder_at(&self, layout: &Layout, given: &Path) -> Result<PathBuf, AccessError> {
+        let forbidden = |reason| AccessError::Forbidden { path: given.to_owned(), reason };
+        if given.components().any(|part| part == Component::ParentDir) {
+            return Err(forbidden("it contains .."));
+        }
+        let mut folder = rebase(layout, &self.root, given);
+        if !folder.starts_with(&self.root) {
+            folder = folder.canonicalize().map_err(|_| forbidden("outside the workspace it must exist"))?;
+        }
+        let config = layout.config().canonicalize().unwrap_or_else(|_| layout.config().to_owned());
+        if [&self.root, &self.state, &config].iter().any(|closed| closed.starts_with(&folder)) {
+            return Err(forbidden("it contains the workspace or its state"));
+        }
+        if folder.starts_with(&self.state) && !folder.starts_with(self.state.join("workspace")) {
+            return Err(forbidden("it holds settings, credentials or databases"));
+        }
+        if std::env::home_dir().is_some_and(|home| home.starts_with(&folder)) {
+            return Err(forbidden("it contains your home folder"));
+        }
+        Ok(folder)
     }
 
     /// Finds the grant for a path as a model wrote it.
@@ -199,8 +241,17 @@ impl FileAccess {
 
     /// Writes a path the way a model should: relative to the workspace where it lies inside.
     pub(super) fn show(&self, path: &Path) -> String {
-        let shown = path.strip_prefix(&self.root).unwrap_or(path).display().to_string();
-        if shown.is_empty() { ".".to_owned() } else { shown }
+        let named = |name: &str, folder: &Path| Some(Path::new(name).join(path.strip_prefix(folder).ok()?));
+        let shown = path
+            .strip_prefix(&self.root)
+            .map(Path::to_owned)
+            .ok()
+            .or_else(|| named("state", &self.state))
+            .or_else(|| named("home", &self.home))
+            .unwrap_or_else(|| path.to_owned());
+        let shown = shown.display().to_string();
+        let shown = shown.trim_end_matches('/');
+        if shown.is_empty() { ".".to_owned() } else { shown.to_owned() }
     }
 
     fn covering(&self, path: &Path) -> Option<&Grant> {
@@ -208,6 +259,24 @@ impl FileAccess {
             .iter()
             .filter(|grant| path.starts_with(&grant.path))
             .max_by_key(|grant| grant.path.components().count())
+    }
+
+    /// Puts a path where its first name says: the workspace, its state or home, or the task folder.
+    fn start_of(&self, given: &Path) -> PathBuf {
+        let mut names = given.iter().skip_while(|name| *name == ".");
+        let first = names.next();
+        let rest: PathBuf = names.collect();
+        match first.and_then(OsStr::to_str) {
+            None => self.root.join(given),
+            Some("state") => self.state.join(rest),
+            Some("home") => self.home.join(rest),
+            Some(first) if OWN_NAMES.contains(&first) => self.root.join(given),
+            // An absolute path stands for itself; any other is about the work at hand.
+            Some(_) => match given.strip_prefix(&self.named) {
+                Ok(inside) => self.root.join(inside),
+                Err(_) => self.base.join(given),
+            },
+        }
     }
 
     /// Makes a path absolute and free of `.` and `..`, by its text alone.
@@ -221,12 +290,7 @@ impl FileAccess {
         if text == "~" || text.starts_with("~/") {
             return Err(format!("{text}: write the path without ~. {self}"));
         }
-        let given = Path::new(text);
-        let own = given.iter().find(|name| *name != ".").is_none_or(|first| {
-            OWN_NAMES.iter().any(|own| first == *own) || self.covering(&self.root.join(given)).is_some()
-        });
-        // Joining an absolute path gives that path.
-        let start = if own { self.root.join(given) } else { self.base.join(given) };
+        let start = self.start_of(Path::new(text));
         let mut result = PathBuf::new();
         for component in start.components() {
             match component {
@@ -240,6 +304,12 @@ impl FileAccess {
         }
         Ok(result)
     }
+}
+
+/// Replaces the workspace's path as given by its path without links; relative paths begin there.
+fn rebase(layout: &Layout, root: &Path, path: &Path) -> PathBuf {
+    // Joining an absolute path gives that path.
+    root.join(path.strip_prefix(layout.root()).unwrap_or(path))
 }
 
 /// Says what is open, for the end of a refusal.
@@ -261,32 +331,4 @@ impl fmt::Display for FileAccess {
         }
         Ok(())
     }
-}
-
-fn check_task_folder(root: &Path, folder: &Path) -> Result<(), AccessError> {
-    let forbidden = |reason| Err(AccessError::Forbidden { path: folder.to_owned(), reason });
-    if folder.components().any(|part| part == Component::ParentDir) {
-        return forbidden("it contains ..");
-    }
-    if root.starts_with(folder) {
-        return forbidden("it contains the workspace");
-    }
-    if CLOSED
-        .iter()
-        .map(|path| root.join(path))
-        .any(|path| path.starts_with(folder) || folder.starts_with(path))
-    {
-        return forbidden("it holds settings, credentials or databases");
-    }
-    if folder.starts_with(root) {
-        return Ok(());
-    }
-    match folder.canonicalize() {
-        Ok(real) if real == folder => {}
-        Ok(_) | Err(_) => return forbidden("outside the workspace it must exist and lead through no link"),
-    }
-    if std::env::home_dir().is_some_and(|home| home.starts_with(folder)) {
-        return forbidden("it contains your home folder");
-    }
-    Ok(())
 }

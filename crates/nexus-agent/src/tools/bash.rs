@@ -98,8 +98,15 @@ async fn run(shell: &Shell, arguments: &Arguments, context: &ToolContext<'_>) ->
         }
     };
     let outcome = launch.run_reporting(&started).await.map_err(|error| explain(&error))?;
+    let restored = shell.modes.restore();
     let remedy = is_confined.then(|| nexus_process::remedy(&outcome, &shell.profile)).flatten();
-    Ok(ToolOutput { is_error: !outcome.succeeded(), text: render(&outcome, timeout, remedy.as_deref()) })
+    let mut text = render(&outcome, timeout, remedy.as_deref());
+    for path in &restored {
+        end_line(&mut text);
+        let _ =
+            write!(text, "[sandbox] The permissions of {} were put back; leave them alone.", path.display());
+    }
+    Ok(ToolOutput { is_error: !outcome.succeeded() || !restored.is_empty(), text })
 }
 
 fn confinement(shell: &Shell) -> Result<Confinement, String> {

@@ -10,6 +10,9 @@ use nexus_base::file::{self, Durability, FileError};
 use nexus_process::{
     Environment, EnvironmentError, GroupRecord, Helper, Network, SandboxProfile, Toolchains,
 };
+use nexus_workspace::Layout;
+
+use super::modes::Modes;
 
 /// Opens the program's end of a socket on which the daemon serves one call with its worker's rights.
 pub type OpenRunSocket = Arc<dyn Fn() -> io::Result<UnixStream> + Send + Sync>;
@@ -73,6 +76,7 @@ pub struct Shell {
     pub(super) record: Option<Arc<dyn GroupRecord>>,
     pub(super) run_socket: Option<OpenRunSocket>,
     pub(super) unconfined: Unconfined,
+    pub(super) modes: Modes,
     /// Removed with the shell.
     _temp: tempfile::TempDir,
 }
@@ -89,16 +93,26 @@ impl fmt::Debug for Shell {
 }
 
 impl Shell {
-    /// Sets a shell up: folders, profile and environment.
+    /// Sets a shell up for the workspace at `setup.root`; see [`Shell::at`].
     ///
     /// # Errors
     /// See [`ShellError`].
     pub fn new(setup: &ShellSetup) -> Result<Self, ShellError> {
+        Self::at(&Layout::new(&setup.root), setup)
+    }
+
+    /// Sets a shell up: folders, profile and environment. The layout says where state and settings lie.
+    ///
+    /// # Errors
+    /// See [`ShellError`].
+    pub fn at(layout: &Layout, setup: &ShellSetup) -> Result<Self, ShellError> {
         file::create_folder(&setup.private_home, 0o700)?;
         let real = |path: &Path| {
             path.canonicalize().map_err(|source| ShellError::Path { path: path.to_owned(), source })
         };
         let root = real(&setup.root)?;
+        let state = real(layout.state())?;
+        let config = layout.config().canonicalize().unwrap_or_else(|_| layout.config().to_owned());
         let private_home = real(&setup.private_home)?;
         let owner_home = setup.owner_home.canonicalize().unwrap_or_else(|_| setup.owner_home.clone());
         let temp = tempfile::Builder::new()
@@ -108,11 +122,18 @@ impl Shell {
         let temp_path = real(temp.path())?;
         introduce_to_git(&private_home, &owner_home)?;
 
-        // Not canonicalised: a task folder that became a link must stop the launch, not move the grant.
-        let folder = root.join(setup.task_folder.strip_prefix(&setup.root).unwrap_or(&setup.task_folder));
+        // Not canonicalised inside the workspace: a task folder that became a link must stop the launch, not
+        // move the grant.
+        let folder = match setup.task_folder.strip_prefix(&setup.root) {
+            Ok(inside) => root.join(inside),
+            Err(_) if setup.task_folder.starts_with(&root) => setup.task_folder.clone(),
+            Err(_) => real(&setup.task_folder)?,
+        };
         let toolchains = Toolchains::below(&owner_home);
         let mut profile = SandboxProfile::system()
             .protect(&root)
+            .protect(&state)
+            .protect(&config)
             .protect(&owner_home)
             .toolchains(&toolchains)
             .network(setup.network)
@@ -121,8 +142,8 @@ impl Shell {
             .write(&folder)
             .write(&private_home)
             .write(&temp_path);
-        for identity in ["state/agents", "state/user"] {
-            let path = root.join(identity);
+        for identity in ["agents", "user"] {
+            let path = state.join(identity);
             profile = if setup.onboarding { profile.write(path) } else { profile.read(path) };
         }
 
@@ -149,6 +170,7 @@ impl Shell {
             record: None,
             run_socket: None,
             unconfined: Unconfined::Refuse,
+            modes: Modes::of(layout),
             _temp: temp,
         })
     }

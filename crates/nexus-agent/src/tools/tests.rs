@@ -40,6 +40,10 @@ impl Place {
             std::fs::create_dir_all(place.root().join(folder)).unwrap();
         }
         std::fs::create_dir_all(place.owner().join(".ssh")).unwrap();
+        for private in ["state", "state/data", "state/credentials"] {
+            let mode = std::os::unix::fs::PermissionsExt::from_mode(0o700);
+            std::fs::set_permissions(place.root().join(private), mode).unwrap();
+        }
         place.put("state/config.json", "SECRET token");
         place.put("state/data/agents.db", "SECRET rows");
         place.put("state/credentials/x.json", "SECRET pointer");

@@ -3,11 +3,12 @@
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use nexus_workspace::{Layout, LayoutOverrides};
 use proptest::prelude::*;
 use serde_json::json;
 
 use super::Place;
-use crate::tools::{AccessError, FileAccess};
+use crate::tools::{AccessError, FileAccess, FileTools};
 
 #[tokio::test]
 async fn closed_files_stay_closed_to_every_role() {
@@ -136,8 +137,6 @@ async fn a_folder_swapped_for_a_link_never_opens_a_secret() {
 fn some_folders_can_never_be_task_folders() {
     let place = Place::new();
     let outside = place.folder.path().canonicalize().unwrap();
-    let link = outside.join("link");
-    std::os::unix::fs::symlink(place.owner(), &link).unwrap();
     for folder in [
         Path::new(""),
         Path::new("."),
@@ -147,7 +146,6 @@ fn some_folders_can_never_be_task_folders() {
         Path::new("home/../state"),
         Path::new("/"),
         outside.as_path(),
-        link.as_path(),
         &outside.join("missing"),
     ] {
         let result = FileAccess::worker(&place.root(), folder, false);
@@ -162,7 +160,7 @@ async fn a_project_outside_the_workspace_is_a_task_folder_of_its_own() {
     let project = place.folder.path().canonicalize().unwrap().join("project");
     std::fs::create_dir(&project).unwrap();
     let access = FileAccess::worker(&place.root(), &project, false).unwrap();
-    let tools = crate::tools::FileTools::worker(access, None);
+    let tools = FileTools::worker(access, None);
     Place::worked(&place.call(&tools, "write", json!({"path": "src/a.rs", "content": "x"})).await);
     assert!(project.join("src/a.rs").exists());
     Place::worked(&place.call(&tools, "read", json!({"path": "AGENTS.md"})).await);
@@ -170,6 +168,58 @@ async fn a_project_outside_the_workspace_is_a_task_folder_of_its_own() {
         let output = place.call(&tools, "read", json!({"path": path})).await;
         assert!(Place::failed(&output).contains("not open to you"), "{path}");
     }
+}
+
+/// `NEXUS_STATE_DIR` and `NEXUS_HOME` move folders; the names in paths, and what is closed, stay.
+#[tokio::test]
+async fn state_and_home_may_lie_elsewhere() {
+    let place = Place::new();
+    let base = place.folder.path().canonicalize().unwrap();
+    let (state, home) = (base.join("far/state"), base.join("far-home"));
+    std::fs::create_dir_all(state.join("user")).unwrap();
+    std::fs::create_dir_all(&home).unwrap();
+    let put = |path: &Path, text: &str| {
+        nexus_base::file::replace(path, text.as_bytes(), 0o600, nexus_base::file::Durability::Crash).unwrap();
+    };
+    put(&state.join("config.json"), "SECRET far");
+    put(&state.join("user/USER.md"), "far owner");
+    let overrides = LayoutOverrides {
+        state: Some(state.clone()),
+        home: Some(home.clone()),
+        ..LayoutOverrides::default()
+    };
+    let layout = Layout::with_overrides(place.root(), overrides);
+    let tools = FileTools::worker(FileAccess::worker_at(&layout, layout.home(), false).unwrap(), None);
+    let output = place.call(&tools, "write", json!({"path": "home/a.txt", "content": "x"})).await;
+    assert_eq!(Place::worked(&output), "made home/a.txt (1 bytes, 1 lines)");
+    assert!(home.join("a.txt").exists());
+    let output = place.call(&tools, "read", json!({"path": "state/user/USER.md"})).await;
+    assert_eq!(Place::worked(&output), "     1\tfar owner\n");
+    for path in ["state/config.json", "far/state/config.json", state.join("config.json").to_str().unwrap()] {
+        let output = place.call(&tools, "read", json!({"path": path})).await;
+        assert!(!Place::failed(&output).contains("SECRET"), "{path}");
+    }
+    for folder in [base.join("far"), state.clone()] {
+        let result = FileAccess::worker_at(&layout, &folder, false);
+        assert!(matches!(result, Err(AccessError::Forbidden { .. })), "{folder:?}");
+    }
+    let manager = FileTools::manager(FileAccess::manager_at(&layout).unwrap());
+    Place::worked(&place.call(&manager, "write", json!({"path": "plan", "content": "x"})).await);
+    assert!(state.join("workspace/manager/plan").exists());
+}
+
+#[tokio::test]
+async fn a_workspace_reached_through_a_link_works() {
+    let place = Place::new();
+    let link = place.folder.path().join("link");
+    std::os::unix::fs::symlink(place.root(), &link).unwrap();
+    let access = FileAccess::worker(&link, &link.join("home"), false).unwrap();
+    let tools = FileTools::worker(access, None);
+    let path = link.join("home/a.txt");
+    let output = place.call(&tools, "write", json!({"path": path, "content": "x"})).await;
+    assert_eq!(Place::worked(&output), "made home/a.txt (1 bytes, 1 lines)");
+    let output = place.call(&tools, "read", json!({"path": link.join("state/config.json")})).await;
+    assert!(Place::failed(&output).contains("not open to you"));
 }
 
 /// Names that lead somewhere interesting, and some that do not.

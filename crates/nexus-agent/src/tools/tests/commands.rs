@@ -1,6 +1,7 @@
 //! `bash` in the real sandbox.
 
 use std::io::{Read as _, Write as _};
+use std::os::unix::fs::PermissionsExt as _;
 use std::os::unix::net::UnixStream;
 use std::sync::{Arc, Mutex};
 
@@ -46,6 +47,16 @@ async fn denials_name_the_remedy() {
     let own = std::process::id();
     let output = place.call(&tools, "bash", json!({"command": format!("kill -9 {own}")})).await;
     assert!(Place::failed(&output).contains("nexus stop"), "{}", output.text);
+}
+
+#[tokio::test]
+async fn permissions_of_the_token_are_put_back() {
+    let place = Place::new();
+    let output =
+        place.call(&place.worker(), "bash", json!({"command": "chmod 666 ../state/config.json"})).await;
+    assert!(Place::failed(&output).contains("config.json were put back"), "{}", output.text);
+    let mode = place.root().join("state/config.json").metadata().unwrap().permissions().mode();
+    assert_eq!(mode & 0o777, 0o600);
 }
 
 #[tokio::test]

@@ -108,7 +108,12 @@ impl Daemon {
         }
         let mut process = workspace.start(&run);
         let deadline = Instant::now() + options.ready_within;
-        let Some(port) = poll(deadline, &mut process, |process| port_of(&process.output_so_far())) else {
+        // It says its port to people and to programs; the first to be there will do.
+        let port_said = |process: &Running| {
+            let noted = workspace.holder().filter(|holder| holder.pid == process.id());
+            port_of(&process.output_so_far()).or_else(|| noted?.note?.trim().parse().ok())
+        };
+        let Some(port) = poll(deadline, &mut process, port_said) else {
             return Err(failure(process));
         };
         let healthy =

@@ -5,6 +5,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
 use nexus_base::file::{Durability, replace};
+use nexus_base::lock::{Holder, inspect};
 use serde_json::Value;
 use tempfile::TempDir;
 
@@ -155,18 +156,17 @@ impl Workspace {
         Running::start(&self.binary, &self.home(), &self.environment, run)
     }
 
-    /// Ends a daemon that a command such as `nexus up` left behind.
+    /// Returns the process that holds the workspace and the port it serves on, if there is one.
+    pub fn holder(&self) -> Option<Holder> {
+        inspect(&self.path("state/nex.pid"))
+    }
+
+    /// Ends a daemon that a command such as `nexus up` left behind: whoever holds the lock of a
+    /// workspace that only this value knows.
     fn end_leftover(&self) -> Option<()> {
-        let pid = fs::read_to_string(self.path("state/nex.pid")).ok()?;
-        let pid: i32 = pid.split_whitespace().next()?.parse().ok()?;
-        // Only ever our own: the same binary, running for this very root.
-        let program = fs::read_link(format!("/proc/{pid}/exe")).ok()?;
-        let variables = fs::read(format!("/proc/{pid}/environ")).ok()?;
-        let root = format!("NEXUS_ROOT={}", self.root.display());
-        let is_ours = program == self.binary.canonicalize().ok()?
-            && variables.split(|byte| *byte == 0).any(|variable| variable == root.as_bytes());
-        if is_ours {
-            let pid = rustix::process::Pid::from_raw(pid)?;
+        let pid = self.holder()?.pid;
+        if pid != std::process::id() {
+            let pid = rustix::process::Pid::from_raw(i32::try_from(pid).ok()?)?;
             rustix::process::kill_process(pid, rustix::process::Signal::KILL).ok()?;
         }
         Some(())

@@ -75,7 +75,9 @@ pub(crate) fn open<D: Daemon>(
 
 fn last_event(headers: &HeaderMap) -> Result<Option<u64>, Refusal> {
     let Some(value) = headers.get("last-event-id") else { return Ok(None) };
-    let number = value.to_str().ok().and_then(|text| text.trim().parse().ok());
+    // The numbers count events of one boot; nothing near the end of the range can be one.
+    let number =
+        value.to_str().ok().and_then(|text| text.trim().parse().ok()).filter(|number| *number < u64::MAX / 2);
     number.map(Some).ok_or_else(|| {
         Refusal::new(ErrorCode::InvalidRequest, "Last-Event-ID must be the number of an event of this stream")
     })

@@ -78,11 +78,19 @@ async fn kinds_can_be_chosen() {
     served.publish(None, BusBody::ConfigReloaded);
     read_until(&mut stream, &mut seen, "event: system.config_reloaded").await;
     assert!(!seen.contains("nex.request.stage"), "{seen}");
-    let answer = served.raw(format!(
-        "GET /api/events/stream HTTP/1.1\r\nHost: localhost:{}\r\nAuthorization: Bearer {TOKEN}\r\nLast-Event-ID: x\r\nConnection: close\r\n\r\n",
-        served.port
-    ));
-    assert_eq!(timeout(Duration::from_secs(20), answer).await.unwrap().status, 400);
+}
+
+#[tokio::test]
+async fn a_number_that_cannot_be_an_event_s_is_refused() {
+    let served = Served::start().await;
+    for number in ["x", "-1", "", "18446744073709551615", "99999999999999999999"] {
+        let head = format!(
+            "GET /api/events/stream HTTP/1.1\r\nHost: localhost:{}\r\nAuthorization: Bearer {TOKEN}\r\n\
+             Last-Event-ID: {number}\r\nConnection: close\r\n\r\n",
+            served.port
+        );
+        assert_eq!(timeout(Duration::from_secs(20), served.raw(head)).await.unwrap().status, 400, "{number}");
+    }
 }
 
 #[tokio::test(start_paused = true)]

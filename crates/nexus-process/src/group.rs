@@ -18,7 +18,11 @@ use crate::environment::RUN_MARK_VARIABLE;
 const ENVIRONMENT_LIMIT: u64 = 256 * 1024;
 /// The longest record file accepted.
 const RECORD_LIMIT: u64 = 4 * 1024 * 1024;
-/// Where the group's number stands in a process's status line, counted after its name.
+/// How many further sweeps are made because a process showed no environment.
+const UNCLEAR_SWEEPS: usize = 3;
+/// Where the parent's number stands in a process's status line, counted after its name.
+const PARENT_FIELD: usize = 1;
+/// Where the group's number stands.
 const GROUP_FIELD: usize = 2;
 /// Where the start time stands.
 const START_FIELD: usize = 19;
@@ -150,12 +154,13 @@ impl LiveGroup {
 pub(crate) fn kill_marked(mark: &str) -> usize {
     let needle = format!("{RUN_MARK_VARIABLE}={mark}").into_bytes();
     let mut killed = BTreeSet::new();
+    let mut unclear_sweeps = 0;
     for _ in 0..SWEEPS {
-        let found = sweep(&needle);
-        if found.is_empty() {
+        let found = sweep(&needle, &mut killed);
+        unclear_sweeps += usize::from(found == Found::Unclear);
+        if found == Found::Nothing || unclear_sweeps > UNCLEAR_SWEEPS {
             return killed.len();
         }
-        killed.extend(found);
         // The killed ones need a moment to be gone; what they forked meanwhile is found next time.
         std::thread::sleep(SWEEP_PAUSE);
     }
@@ -163,41 +168,64 @@ pub(crate) fn kill_marked(mark: &str) -> usize {
     killed.len()
 }
 
-/// One pass over the process table; returns the processes signalled.
-fn sweep(needle: &[u8]) -> Vec<i32> {
-    let Ok(table) = std::fs::read_dir("/proc") else { return Vec::new() };
-    let numbers = table.flatten().filter_map(|entry| entry.file_name().to_str()?.parse::<i32>().ok());
-    numbers.filter(|number| kill_if_marked(*number, needle)).collect()
+/// What a look at one process, or at all of them, gave.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Found {
+    /// Nothing of the run.
+    Nothing,
+    /// Somebody showed no environment at all, as a process does for an instant while it starts a program.
+    Unclear,
+    /// The mark.
+    Mark,
 }
 
+/// One pass over the process table; signals what carries the mark and notes it in `killed`.
+fn sweep(needle: &[u8], killed: &mut BTreeSet<i32>) -> Found {
+    let Ok(table) = std::fs::read_dir("/proc") else { return Found::Nothing };
+    let mut most = Found::Nothing;
+    for number in table.flatten().filter_map(|entry| entry.file_name().to_str()?.parse::<i32>().ok()) {
+        let found = look(number, needle);
+        if found == Found::Mark && kill_if_marked(number, needle) {
+            killed.insert(number);
+        }
+        most = most.max(found);
+    }
+    most
+}
+
+/// The handle is taken first and the mark read through the same number after it: if the number changed hands
+/// in between, the handle points at a dead process and the signal goes nowhere.
 #[cfg(target_os = "linux")]
 fn kill_if_marked(number: i32, needle: &[u8]) -> bool {
-    if !carries(number, needle) {
-        return false;
-    }
-    // The handle is taken first and the mark read again through the same number: if the number changed
-    // hands in between, the handle points at a dead process and the signal goes nowhere.
     let Some(process) = Pid::from_raw(number) else { return false };
     let Ok(handle) = rustix::process::pidfd_open(process, rustix::process::PidfdFlags::empty()) else {
         return false;
     };
-    carries(number, needle) && rustix::process::pidfd_send_signal(&handle, Signal::KILL).is_ok()
+    look(number, needle) == Found::Mark && rustix::process::pidfd_send_signal(&handle, Signal::KILL).is_ok()
 }
 
-/// Without process handles and `/proc` only the group itself can be ended.
+/// Without process handles only the group itself can be ended.
 #[cfg(not(target_os = "linux"))]
 fn kill_if_marked(_number: i32, _needle: &[u8]) -> bool {
     false
 }
 
-#[cfg(target_os = "linux")]
-fn carries(number: i32, needle: &[u8]) -> bool {
+fn look(number: i32, needle: &[u8]) -> Found {
     use std::io::Read as _;
     let mut environment = Vec::new();
     let read = std::fs::File::open(format!("/proc/{number}/environ"))
         .and_then(|file| file.take(ENVIRONMENT_LIMIT).read_to_end(&mut environment));
-    // A zombie has no environment left, so it never matches and never keeps the sweep going.
-    read.is_ok() && environment.split(|byte| *byte == 0).any(|variable| variable == needle)
+    match read {
+        // Gone, or somebody else's.
+        Err(_) => Found::Nothing,
+        // Zombies (no live status) and the kernel's own threads (children of 2) never have one.
+        Ok(0) => match stat_field(number, PARENT_FIELD) {
+            None | Some(0 | 2) => Found::Nothing,
+            Some(_) => Found::Unclear,
+        },
+        Ok(_) if environment.split(|byte| *byte == 0).any(|variable| variable == needle) => Found::Mark,
+        Ok(_) => Found::Nothing,
+    }
 }
 
 /// Returns the marks carried by the members of a group whose leader is gone.

@@ -16,14 +16,14 @@ async fn a_deadline_ends_the_whole_group() {
     let machine = Machine::new();
     let outcome = machine
         .bash("(sleep 600 & echo $! > grandchild; wait) & echo begun; wait")
-        .deadline(Duration::from_millis(1500))
+        .deadline(Duration::from_secs(3))
         .run()
         .await
         .unwrap();
     assert_eq!(outcome.status, Status::TimedOut);
     assert!(outcome.stdout.text().contains("begun"));
     let grandchild = number_in(&machine.task().join("grandchild")).unwrap();
-    assert!(!lives(grandchild));
+    eventually("it is gone", || !lives(grandchild)).await;
 }
 
 #[tokio::test]
@@ -46,7 +46,7 @@ async fn a_program_may_use_its_grace() {
     let machine = Machine::new();
     let outcome = machine
         .bash("trap 'echo saved > state; exit 0' TERM; echo ready; while :; do sleep 0.05; done")
-        .deadline(Duration::from_millis(1500))
+        .deadline(Duration::from_secs(3))
         .grace(Duration::from_secs(20))
         .run()
         .await
@@ -59,7 +59,8 @@ async fn a_program_may_use_its_grace() {
 async fn cancelling_ends_it_at_once() {
     let machine = Machine::new();
     let token = CancellationToken::new();
-    let launch = machine.bash("echo $$ > leader; sleep 600").cancel(token.clone());
+    let launch =
+        machine.bash("echo $$ > leader; sleep 600").cancel(token.clone()).grace(Duration::from_secs(30));
     let running = tokio::spawn(launch.run());
     let leader = machine.task().join("leader");
     eventually("the command runs", || number_in(&leader).is_some()).await;
@@ -67,7 +68,8 @@ async fn cancelling_ends_it_at_once() {
     token.cancel();
     let outcome = running.await.unwrap().unwrap();
     assert_eq!(outcome.status, Status::Cancelled);
-    assert!(begun.elapsed() < Duration::from_secs(2), "{:?}", begun.elapsed());
+    // Far less than the grace: asking was enough.
+    assert!(begun.elapsed() < Duration::from_secs(10), "{:?}", begun.elapsed());
     assert!(!lives(number_in(&leader).unwrap()));
 }
 
@@ -102,7 +104,7 @@ async fn a_process_that_leaves_the_group_is_found() {
     let ran = machine.run(command).await.must_work();
     assert!(ran.outcome.strays >= 1);
     let stray = number_in(&machine.task().join("stray")).unwrap();
-    assert!(!lives(stray));
+    eventually("it is gone", || !lives(stray)).await;
 }
 
 #[tokio::test]

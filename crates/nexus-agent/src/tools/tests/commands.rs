@@ -88,11 +88,11 @@ async fn git_commit_works_without_the_owners_settings() {
 #[tokio::test]
 async fn a_timeout_is_told_with_what_was_said() {
     let place = Place::new();
-    let arguments = json!({"command": "echo begun; sleep 600", "timeout_ms": 1500});
+    let arguments = json!({"command": "echo begun; sleep 600", "timeout_ms": 3000});
     let output = place.call(&place.worker(), "bash", arguments).await;
     assert_eq!(
         Place::failed(&output),
-        "begun\n[ended after 1500 ms, its timeout; raise timeout_ms (at most 600000) or do less at once]"
+        "begun\n[ended after 3000 ms, its timeout; raise timeout_ms (at most 600000) or do less at once]"
     );
 }
 

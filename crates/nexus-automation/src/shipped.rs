@@ -1,0 +1,104 @@
+//! The four automations that come with Nexus.
+
+use std::path::Path;
+use std::time::Duration;
+
+use nexus_store::runtime::{AutomationMode, NewAutomation};
+use nexus_workspace::Layout;
+use serde_json::json;
+
+use crate::hook_point::HookPoint;
+
+/// Version of the shipped definitions.
+const SEED_VERSION: u32 = 1;
+
+/// One shipped automation.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Shipped {
+    /// Its name.
+    pub name: &'static str,
+    /// What it does, for people.
+    pub description: &'static str,
+    /// Where it runs.
+    pub hook_point: HookPoint,
+    /// Whether the turn waits for it.
+    pub blocking: bool,
+    /// Longest it may take; the runner's default when absent.
+    pub timeout: Option<Duration>,
+    /// The automation whose folder it shares, for those that have a folder of their own.
+    pub peer: Option<&'static str>,
+}
+
+/// All of them, in the order they are seeded.
+pub const SHIPPED: [Shipped; 4] = [
+    Shipped {
+        name: "memory-reader",
+        description: "Looks up what memory knows before a worker starts",
+        hook_point: HookPoint::WorkerPreExecution,
+        blocking: true,
+        timeout: Some(Duration::from_secs(10)),
+        peer: Some("memory-writer"),
+    },
+    Shipped {
+        name: "memory-writer",
+        description: "Keeps what a finished turn said that will matter later",
+        hook_point: HookPoint::AfterRunAgent,
+        blocking: false,
+        timeout: Some(Duration::from_secs(30)),
+        peer: Some("memory-reader"),
+    },
+    Shipped {
+        name: "command-logger",
+        description: "Notes every command an agent ran in state/logs/commands.jsonl",
+        hook_point: HookPoint::CommandExecute,
+        blocking: false,
+        timeout: None,
+        peer: None,
+    },
+    Shipped {
+        name: "boot-md",
+        description: "Sends BOOT.md to the assistant when the daemon is ready, if the file exists",
+        hook_point: HookPoint::RuntimeStartup,
+        blocking: false,
+        timeout: None,
+        peer: None,
+    },
+];
+
+impl Shipped {
+    /// Tells whether it has a folder of its own. Those that have one share it with a peer.
+    pub const fn has_workspace(&self) -> bool {
+        self.peer.is_some()
+    }
+
+    /// Returns where its code is: in this program, not in a file.
+    pub fn script_path(&self) -> String {
+        format!("builtin:{}", self.name)
+    }
+
+    pub(crate) fn to_row(self, layout: &Layout) -> NewAutomation {
+        let workspace = layout.automation_workspaces().join(self.name);
+        NewAutomation {
+            name: self.name.to_owned(),
+            description: self.description.to_owned(),
+            mode: AutomationMode::Persistent,
+            script_path: self.script_path(),
+            script_hash: None,
+            triggers: None,
+            config: None,
+            hook_point: self.hook_point.as_str().to_owned(),
+            workspace_dir: self.has_workspace().then(|| relative(layout, &workspace)),
+            peer_workspaces: self.peer.map(|peer| json!([peer])),
+            self_improvement: self.has_workspace(),
+            timeout_ms: self.timeout.and_then(|limit| u64::try_from(limit.as_millis()).ok()),
+            blocking: self.blocking,
+            bundled: true,
+            seed_version: Some(SEED_VERSION),
+        }
+    }
+}
+
+/// Returns a path as rows and files carry it: from the root, so that a workspace can be moved.
+pub(crate) fn relative(layout: &Layout, path: &Path) -> String {
+    path.strip_prefix(layout.root()).unwrap_or(path).display().to_string()
+}

@@ -36,7 +36,7 @@ const BEAT: &[u8] = b": still here\n\n";
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Wanted {
-    /// Only this request tree, and what belongs to none.
+    /// Only this request tree, and what is about the daemon itself.
     root: Option<String>,
     /// Only these kinds, separated by commas.
     types: Option<String>,
@@ -192,11 +192,28 @@ impl Filter {
         if matches!(event.body, BusBody::Gap { .. }) {
             return true;
         }
-        let of_root = match (&self.root, &event.root_request_id) {
-            (Some(root), Some(of_event)) => root == of_event.as_str(),
-            (Some(_), None) | (None, _) => true,
-        };
-        of_root && self.types.as_ref().is_none_or(|types| types.contains(&type_name(&event.body)))
+        self.root.as_ref().is_none_or(|root| belongs_to(event, root))
+            && self.types.as_ref().is_none_or(|types| types.contains(&type_name(&event.body)))
+    }
+}
+
+/// Tells whether an event is of the tree under `root`, or about the daemon as a whole.
+fn belongs_to(event: &BusEvent, root: &str) -> bool {
+    if let Some(of_event) = &event.root_request_id {
+        return of_event.as_str() == root;
+    }
+    match &event.body {
+        BusBody::Started { .. } | BusBody::Stopping | BusBody::ConfigReloaded | BusBody::Gap { .. } => true,
+        // Published before anybody knew the tree: the request itself may still be the one.
+        BusBody::Delta { request_id, .. }
+        | BusBody::TurnStarted { request_id, .. }
+        | BusBody::TurnEnded { request_id, .. }
+        | BusBody::Reply { request_id, .. }
+        | BusBody::WorkerDispatched { request_id, .. }
+        | BusBody::Stage { request_id, .. }
+        | BusBody::RequestEnded { request_id, .. }
+        | BusBody::Quiescent { request_id } => request_id.as_str() == root,
+        BusBody::ToolStarted { .. } | BusBody::ToolEnded { .. } | BusBody::WorkerEnded { .. } => false,
     }
 }
 

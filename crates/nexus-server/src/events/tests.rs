@@ -43,6 +43,9 @@ fn filters_take_what_was_asked_for_and_always_the_gap() {
     assert!(mine.takes(&event(Some("mine"), &stage)));
     assert!(!mine.takes(&event(Some("other"), &stage)));
     assert!(mine.takes(&event(None, &gap)));
+    assert!(mine.takes(&event(None, &json!({"type": "system.stopping", "properties": null}))));
+    assert!(!mine.takes(&event(None, &stage)));
+    assert!(filter(Some("r"), None).unwrap().takes(&event(None, &stage)));
     let stages = filter(None, Some("nex.request.stage, chat.final")).unwrap();
     assert!(stages.takes(&event(Some("any"), &stage)));
     assert!(!stages.takes(&event(Some("any"), &done)));

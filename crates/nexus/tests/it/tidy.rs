@@ -90,7 +90,7 @@ impl Module {
         let is_target = match folder_name {
             "src" => matches!(name, "lib" | "main"),
             "it" => name == "main",
-            "bin" | "examples" | "benches" => true,
+            "bin" | "examples" | "benches" | "fuzz_targets" => true,
             _ => name == "build",
         };
         if is_target {

@@ -241,12 +241,16 @@ fn is_one_character(bytes: &[u8]) -> bool {
 fn tests_ranges(code: &str) -> Vec<(usize, usize)> {
     let bytes = code.as_bytes();
     let mut ranges: Vec<(usize, usize)> = Vec::new();
-    for (start, mark) in code.match_indices("#[cfg(test)]") {
+    let marks = ["#[cfg(test)]", "#[cfg(all(test,"];
+    let mut starts: Vec<usize> =
+        marks.iter().flat_map(|mark| code.match_indices(mark)).map(|(start, _)| start).collect();
+    starts.sort_unstable();
+    for start in starts {
         if ranges.last().is_some_and(|(_, end)| start < *end) {
             continue;
         }
         let mut depth = 0_usize;
-        let mut at = start + mark.len();
+        let mut at = start;
         while at < bytes.len() {
             match bytes[at] {
                 b'{' => depth += 1,

@@ -1,0 +1,145 @@
+//! The command tree: names, help and dispatch. What a command does lies in `commands/`.
+
+use std::path::PathBuf;
+
+use clap::{CommandFactory, Parser, Subcommand};
+
+use crate::commands;
+use crate::context::Context;
+use crate::failure::{Exit, Failure, Outcome};
+use crate::kernel;
+
+const EXAMPLES: &str = "\
+Examples:
+  nexus up                            make a workspace if needed, start it and talk
+  nexus chat -m \"What is on my list?\"  one question to a running workspace
+  nexus trace                         what happened with the last message
+
+Exit codes:
+  0    done
+  1    it did not work; the reason is on stderr
+  2    the command line is wrong
+  3    no daemon is running, or the thing asked for does not exist
+  130  interrupted with Ctrl-C
+
+Environment:
+  NEXUS_ROOT, NEXUS_PROFILE, NEXUS_STATE_DIR, NEXUS_HOME, NEXUS_CONFIG_PATH, NO_COLOR";
+
+/// A personal AI workspace in one binary: an assistant that lives in a folder of yours.
+#[derive(Debug, Parser)]
+#[command(name = "nexus", version, after_help = EXAMPLES, max_term_width = 100, subcommand_required = true)]
+pub(crate) struct Cli {
+    /// Workspace folder [default: NEXUS_ROOT, the workspace around the working folder, or ~/nexus]
+    #[arg(long, global = true, value_name = "PATH")]
+    pub(crate) workspace: Option<PathBuf>,
+
+    #[command(subcommand)]
+    pub(crate) command: Command,
+}
+
+/// Everything `nexus` can do.
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    /// Make a workspace if needed, start or attach to its daemon, and converse
+    Up(commands::up::Arguments),
+    /// Make a workspace, or add what is missing in one
+    Init(commands::init::Arguments),
+    /// Run the daemon in the foreground
+    Start(commands::start::Arguments),
+    /// End the running daemon, letting turns in progress finish
+    Stop(commands::stop::Arguments),
+    /// Show how the workspace and its daemon stand; works with no daemon running
+    Status(commands::status::Arguments),
+    /// Converse with a running daemon
+    Chat(commands::chat::Arguments),
+    /// Show what happened with a message, stage by stage
+    Trace(commands::trace::Arguments),
+    /// List conversations and workers
+    Sessions(commands::sessions::Arguments),
+    /// Show who the assistant and the user are
+    Identity(commands::identity::Arguments),
+    /// Read and change settings
+    Config(commands::config::Arguments),
+    /// See which credentials exist; values are never shown
+    Credential(commands::credential::Arguments),
+    /// Ask or feed the memory
+    Memory(commands::memory::Arguments),
+    /// Show the daemon's log
+    Logs(commands::logs::Arguments),
+    /// Accept a copied or cloned workspace as your own
+    Trust(commands::trust::Arguments),
+    /// Govern the workspaces of this machine: serve, create, list, destroy
+    Kernel(kernel::Arguments),
+    /// Make, list and destroy workspaces; short for `nexus kernel ws`
+    Ws(kernel::ws::Arguments),
+    /// Print a completion script for a shell
+    Completions(commands::completions::Arguments),
+}
+
+/// Reads the command line and does what it says.
+pub(crate) fn run() -> Outcome {
+    let cli = match Cli::try_parse() {
+        Ok(cli) => cli,
+        Err(error) => return parse_failure(&error),
+    };
+    let context = Context::new(cli.workspace);
+    match cli.command {
+        Command::Up(arguments) => commands::up::run(&context, &arguments),
+        Command::Init(arguments) => commands::init::run(&context, &arguments),
+        Command::Start(arguments) => commands::start::run(&context, &arguments),
+        Command::Stop(arguments) => commands::stop::run(&context, &arguments),
+        Command::Status(arguments) => commands::status::run(&context, &arguments),
+        Command::Chat(arguments) => commands::chat::run(&context, &arguments),
+        Command::Trace(arguments) => commands::trace::run(&context, &arguments),
+        Command::Sessions(arguments) => commands::sessions::run(&context, &arguments),
+        Command::Identity(arguments) => commands::identity::run(&context, &arguments),
+        Command::Config(arguments) => commands::config::run(&context, &arguments),
+        Command::Credential(arguments) => commands::credential::run(&context, &arguments),
+        Command::Memory(arguments) => commands::memory::run(&context, &arguments),
+        Command::Logs(arguments) => commands::logs::run(&context, &arguments),
+        Command::Trust(arguments) => commands::trust::run(&context, &arguments),
+        Command::Kernel(arguments) => kernel::run(&arguments),
+        Command::Ws(arguments) => kernel::ws::run(&arguments),
+        Command::Completions(arguments) => commands::completions::run(&arguments),
+    }
+}
+
+/// Returns the tree for generators.
+pub(crate) fn tree() -> clap::Command {
+    Cli::command()
+}
+
+fn parse_failure(error: &clap::Error) -> Outcome {
+    // Help and version come this way too; those are no failures.
+    if !error.use_stderr() {
+        return crate::output::text(&error.render().to_string());
+    }
+    // A bare `nexus` or `nexus config` shows help, as every tool does, but counts as a wrong command line.
+    if error.kind() == clap::error::ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand {
+        crate::output::remark(error.render().to_string().trim_end());
+        return Err(Failure::new("").exit(Exit::Usage));
+    }
+    let rendered = error.render().to_string();
+    let (tips, details): (Vec<&str>, Vec<&str>) = rendered
+        .lines()
+        .map(str::trim)
+        .take_while(|line| !line.starts_with("Usage:"))
+        .filter(|line| !line.is_empty())
+        .partition(|line| line.starts_with("tip: "));
+    let message = details.join(" ").trim_start_matches("error: ").to_owned();
+    let usage = rendered.lines().find_map(|line| line.trim().strip_prefix("Usage: "));
+    let hint = match (tips.first(), usage) {
+        (Some(tip), _) => tip.trim_start_matches("tip: ").to_owned(),
+        (None, Some(usage)) => format!("usage: {usage}; more with --help"),
+        (None, None) => "see nexus --help".to_owned(),
+    };
+    Err(Failure::new(message).hint(hint).exit(Exit::Usage))
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn the_tree_is_sound() {
+        super::tree().debug_assert();
+    }
+}

@@ -1,0 +1,35 @@
+//! One file per command family: its arguments, its help and what it does.
+
+pub(crate) mod chat;
+pub(crate) mod completions;
+pub(crate) mod config;
+pub(crate) mod credential;
+pub(crate) mod identity;
+pub(crate) mod init;
+pub(crate) mod logs;
+pub(crate) mod memory;
+mod reports;
+pub(crate) mod sessions;
+pub(crate) mod start;
+pub(crate) mod status;
+pub(crate) mod stop;
+pub(crate) mod trace;
+pub(crate) mod trust;
+pub(crate) mod up;
+
+use crate::failure::Failure;
+
+/// Makes the small runtime of a command that only waits for the daemon.
+pub(crate) fn client_runtime() -> Result<tokio::runtime::Runtime, Failure> {
+    tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .map_err(|error| Failure::new(format!("starting the event loop: {error}")))
+}
+
+/// Returns this process's environment, as far as it is text.
+pub(crate) fn environment() -> Vec<(String, String)> {
+    std::env::vars_os()
+        .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)))
+        .collect()
+}

@@ -1,0 +1,95 @@
+//! `nexus chat`: talks to a daemon that runs already.
+
+use std::path::PathBuf;
+
+use clap::Args;
+use nexus_base::id::SessionLabel;
+use nexus_protocol::chat::LONGEST_MESSAGE;
+
+use crate::context::Context;
+use crate::failure::{Exit, Failure, Outcome};
+use crate::output;
+use crate::terminal::{self, Link, Place, Style};
+
+/// Arguments of `nexus chat`.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+At a terminal: /help lists what can be typed, Ctrl-C stops a turn, Ctrl-D leaves. From a pipe every line is one
+message; the next is sent when the work of the one before is done.
+
+Examples:
+  nexus chat
+  nexus chat -m \"Summarise home/notes.md\"
+  printf 'Hello\\nWho am I?\\n' | nexus chat --json")]
+pub(crate) struct Arguments {
+    /// Say this, wait for the answer and everything it leads to, print it and leave
+    #[arg(short, long, value_name = "TEXT")]
+    message: Option<String>,
+    /// Session to talk in; the owner's own when absent
+    #[arg(long, value_name = "LABEL")]
+    session: Option<String>,
+    /// Folder of the project this is about
+    #[arg(long, value_name = "PATH")]
+    project: Option<PathBuf>,
+    /// Print one JSON object per event
+    #[arg(long)]
+    json: bool,
+}
+
+/// Runs `nexus chat`.
+pub(crate) fn run(context: &Context, arguments: &Arguments) -> Outcome {
+    let place = Place {
+        session: arguments.session.as_deref().map(SessionLabel::new),
+        project: arguments.project.as_deref().map(project).transpose()?,
+    };
+    let message = arguments.message.as_deref().map(checked).transpose()?;
+    // Says at once that nothing runs, before any thread or connection is made.
+    context.client()?;
+    let link = Link::new(context, place);
+    let runtime = super::client_runtime()?;
+    let outcome = runtime.block_on(async {
+        match message {
+            Some(message) => {
+                let style = if arguments.json { Style::Json } else { Style::Bare };
+                terminal::send_one(link, message, style).await
+            }
+            None => talk(link, arguments.json).await,
+        }
+    });
+    // A thread may still wait for a key or a line; it ends with the process.
+    runtime.shutdown_background();
+    outcome
+}
+
+/// Talks at the terminal, or line by line when stdin is none or JSON is wanted.
+pub(crate) async fn talk(link: Link, json: bool) -> Outcome {
+    if json {
+        return terminal::pipe(link, Style::Json).await;
+    }
+    if output::stdin_is_terminal() && output::stdout_is_terminal() {
+        return terminal::converse(link).await;
+    }
+    terminal::pipe(link, Style::Transcript).await
+}
+
+fn checked(message: &str) -> Result<String, Failure> {
+    if message.trim().is_empty() {
+        return Err(Failure::new("the message is empty").hint("nexus chat -m \"Hello\"").exit(Exit::Usage));
+    }
+    if message.len() > LONGEST_MESSAGE {
+        return Err(Failure::new(format!("the message is longer than {LONGEST_MESSAGE} bytes"))
+            .hint("put long text into a file under home/ and ask the assistant to read it")
+            .exit(Exit::Usage));
+    }
+    Ok(message.to_owned())
+}
+
+/// Returns a project folder as the daemon takes it.
+pub(crate) fn project(path: &std::path::Path) -> Result<String, Failure> {
+    let absolute = std::path::absolute(path)
+        .map_err(|error| Failure::new(format!("project {}: {error}", path.display())).exit(Exit::Usage))?;
+    absolute
+        .into_os_string()
+        .into_string()
+        .map_err(|_| Failure::new("the project's path is not UTF-8").exit(Exit::Usage))
+}

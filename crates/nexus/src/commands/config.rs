@@ -1,0 +1,153 @@
+//! `nexus config`: read, change and re-read the settings of a workspace.
+
+use clap::{Args, Subcommand};
+use nexus_workspace::config;
+use serde_json::{Value, json};
+
+use crate::context::{Context, config_failure};
+use crate::failure::{Exit, Failure, Outcome};
+use crate::output::{self, Format};
+
+/// Arguments of `nexus config`.
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:\n  nexus config list\n  nexus config set agent.model claude-sonnet-4-5")]
+pub(crate) struct Arguments {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Print one value or section; the token stays hidden
+    #[command(after_help = "Example:\n  nexus config get runtime.port")]
+    Get {
+        /// Dotted path, such as queue.mode
+        key: String,
+        /// Print JSON, with the value's origin
+        #[arg(long)]
+        json: bool,
+    },
+    /// Change one value: checked first, written in one step, the old file kept beside
+    #[command(
+        after_help = "Examples:\n  nexus config set runtime.port 18800\n  nexus config set agent.model null    back to the default"
+    )]
+    Set {
+        /// Dotted path, such as queue.mode
+        key: String,
+        /// New value, as JSON or plain text; null takes the key away
+        value: String,
+        /// Print JSON
+        #[arg(long)]
+        json: bool,
+    },
+    /// List every value and where it comes from
+    #[command(after_help = "Example:\n  nexus config list --json")]
+    List {
+        /// Print JSON
+        #[arg(long)]
+        json: bool,
+    },
+    /// Print the JSON Schema of the configuration file
+    #[command(after_help = "Example:\n  nexus config schema > nexus-config.schema.json")]
+    Schema,
+    /// Make the running daemon read the configuration again
+    #[command(after_help = "Example:\n  nexus config reload")]
+    Reload,
+    /// Replace the owner's token; the old one stops working
+    #[command(after_help = "Example:\n  nexus config rotate-token")]
+    RotateToken,
+}
+
+/// Runs `nexus config`.
+pub(crate) fn run(context: &Context, arguments: &Arguments) -> Outcome {
+    match &arguments.command {
+        Command::Get { key, json } => get(context, key, Format::from_flag(*json)),
+        Command::Set { key, value, json } => set(context, key, value, Format::from_flag(*json)),
+        Command::List { json } => list(context, Format::from_flag(*json)),
+        Command::Schema => output::text(&config::schema()),
+        Command::Reload => reload(context),
+        Command::RotateToken => rotate_token(context),
+    }
+}
+
+fn get(context: &Context, key: &str, format: Format) -> Outcome {
+    let loaded = context.loaded(&context.existing()?)?;
+    let value = loaded.get(key).ok_or_else(|| {
+        Failure::new(format!("{} is not set", output::shorten(key, 100)))
+            .hint("nexus config list shows every key")
+            .exit(Exit::Missing)
+    })?;
+    match format {
+        Format::Json => output::json(&json!({ "key": key, "value": value, "source": loaded.source(key) })),
+        Format::Text => output::line(&plain(&value)),
+    }
+}
+
+fn set(context: &Context, key: &str, text: &str, format: Format) -> Outcome {
+    let layout = context.existing()?;
+    let value = config::parse_value(key, text).map_err(|error| config_failure(&error))?;
+    let loaded = config::set(&layout, key, value).map_err(|error| config_failure(&error))?;
+    let value = loaded.get(key);
+    let running = nexus_base::lock::holder(&layout.lock()).is_some();
+    if format == Format::Json {
+        return output::json(&json!({ "key": key, "value": value, "reloadNeeded": running }));
+    }
+    output::line(&match value {
+        Some(value) => format!("{key} = {}", plain(&value)),
+        None => format!("{key} is no longer set"),
+    })?;
+    if running {
+        output::remark("hint: nexus config reload makes the running daemon use it");
+    }
+    Ok(())
+}
+
+fn list(context: &Context, format: Format) -> Outcome {
+    let loaded = context.loaded(&context.existing()?)?;
+    if format == Format::Json {
+        return output::json(&json!({ "values": loaded.values, "warnings": loaded.warnings }));
+    }
+    let rows = loaded
+        .values
+        .iter()
+        .map(|listed| {
+            vec![listed.key.clone(), plain(&listed.value), format!("{:?}", listed.source).to_lowercase()]
+        })
+        .collect();
+    output::table(&["KEY", "VALUE", "FROM"], rows)?;
+    for warning in &loaded.warnings {
+        output::remark(&format!("warning: {warning}; {}", warning.fix));
+    }
+    Ok(())
+}
+
+fn reload(context: &Context) -> Outcome {
+    let layout = context.existing()?;
+    // The daemon keeps its old settings when the new ones are wrong; say it here, where it is read.
+    context.loaded(&layout)?;
+    signal_reload(context)?;
+    output::line("the daemon reads its configuration again")
+}
+
+fn rotate_token(context: &Context) -> Outcome {
+    let layout = context.existing()?;
+    config::rotate_token(&layout).map_err(|error| config_failure(&error))?;
+    if nexus_base::lock::holder(&layout.lock()).is_some() {
+        signal_reload(context)?;
+    }
+    output::line(&format!("new token in {}; the old one is void", layout.config().display()))
+}
+
+fn signal_reload(context: &Context) -> Outcome {
+    let layout = context.existing()?;
+    let pid = super::stop::daemon(context, &layout)?;
+    rustix::process::kill_process(pid, rustix::process::Signal::HUP)
+        .map_err(|error| Failure::new(format!("telling process {} to reload: {error}", pid.as_raw_pid())))
+}
+
+fn plain(value: &Value) -> String {
+    match value {
+        Value::String(text) => output::single_line(text),
+        other => other.to_string(),
+    }
+}

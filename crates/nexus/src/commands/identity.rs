@@ -1,0 +1,43 @@
+//! `nexus identity`: who lives in the workspace and where that is written.
+
+use clap::Args;
+use nexus_runtime::report;
+
+use crate::context::Context;
+use crate::failure::{Failure, Outcome};
+use crate::output::{self, Format};
+
+/// Arguments of `nexus identity`.
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:\n  nexus identity\n  nexus identity --json")]
+pub(crate) struct Arguments {
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+}
+
+/// Runs `nexus identity`.
+pub(crate) fn run(context: &Context, arguments: &Arguments) -> Outcome {
+    let layout = context.existing()?;
+    let settings = context.loaded(&layout)?.settings;
+    let identity = report::identity(&layout, &settings).map_err(|error| Failure::caused(&error))?;
+    if Format::from_flag(arguments.json) == Format::Json {
+        return output::json(&identity);
+    }
+    let path = |path: &Option<std::path::PathBuf>| {
+        path.as_ref().map(|path| path.display().to_string()).unwrap_or_default()
+    };
+    let named = |name: &Option<String>| name.clone().unwrap_or_else(|| "–".to_owned());
+    output::table(
+        &["WHO", "NAME", "WRITTEN IN"],
+        vec![
+            vec!["assistant".to_owned(), named(&identity.agent_name), path(&identity.paths.agent_identity)],
+            vec!["soul".to_owned(), String::new(), path(&identity.paths.agent_soul)],
+            vec!["you".to_owned(), named(&identity.user_name), path(&identity.paths.user_identity)],
+        ],
+    )?;
+    if identity.agent_name.is_none() {
+        output::remark("hint: nexus up begins the conversation in which names are given");
+    }
+    Ok(())
+}

@@ -1,0 +1,113 @@
+//! `nexus status`: how the workspace and its daemon stand. Reads files; asks a running daemon briefly.
+
+use std::time::Duration;
+
+use clap::Args;
+use nexus_protocol::status::HealthReport;
+use nexus_runtime::report::{self, StatusReport, StatusRequest};
+use serde_json::{Value, json};
+
+use crate::context::{Context, standing};
+use crate::failure::{Failure, Outcome};
+use crate::output::{self, Format};
+
+/// How long a running daemon may take to answer before the report goes without it.
+const ANSWER_WITHIN: Duration = Duration::from_secs(2);
+
+/// Arguments of `nexus status`.
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:\n  nexus status\n  nexus status --json")]
+pub(crate) struct Arguments {
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+}
+
+/// Runs `nexus status`.
+pub(crate) fn run(context: &Context, arguments: &Arguments) -> Outcome {
+    let layout = context.existing()?;
+    let loaded = context.loaded(&layout)?;
+    let request = StatusRequest { layout: &layout, settings: &loaded.settings, trust: standing(&layout) };
+    let status = report::status(&request).map_err(|error| Failure::caused(&error))?;
+    let health = if status.runtime.running { ask(context) } else { None };
+    if Format::from_flag(arguments.json) == Format::Json {
+        let mut value = serde_json::to_value(&status).map_err(|error| Failure::caused(&error))?;
+        if let Some(Value::Object(runtime)) = value.get_mut("runtime") {
+            runtime.insert("health".to_owned(), json!(health));
+        }
+        return output::json(&value);
+    }
+    output::text(&render(&status, health.as_ref()))?;
+    for warning in &loaded.warnings {
+        output::remark(&format!("warning: {warning}; {}", warning.fix));
+    }
+    Ok(())
+}
+
+/// Asks the daemon how it is. No answer is an answer too: the report says so.
+fn ask(context: &Context) -> Option<HealthReport> {
+    let client = context.client().ok()?;
+    let runtime = super::client_runtime().ok()?;
+    runtime.block_on(async { tokio::time::timeout(ANSWER_WITHIN, client.health()).await.ok()?.ok() })
+}
+
+fn render(status: &StatusReport, health: Option<&HealthReport>) -> String {
+    let mut lines = Vec::new();
+    let mut row = |name: &str, value: &str| lines.push(format!("{name:<12} {}", output::single_line(value)));
+    let trusted = if status.trust.is_trusted() { "" } else { " (not trusted)" };
+    row("workspace", &format!("{}{trusted}", status.workspace.display()));
+    row("version", &status.version);
+    let daemon = &status.runtime;
+    row(
+        "daemon",
+        &match (daemon.pid, health) {
+            (Some(pid), Some(health)) => format!(
+                "running as process {pid} on port {}, {}, up {} s",
+                daemon.port,
+                format!("{:?}", health.status).to_lowercase(),
+                health.uptime_ms / 1000
+            ),
+            (Some(pid), None) => {
+                format!("process {pid} holds the workspace but does not answer on port {}", daemon.port)
+            }
+            (None, _) => "not running".to_owned(),
+        },
+    );
+    if let Some(health) = health {
+        row("model", &health.model);
+        let pipeline = &health.pipeline;
+        row(
+            "requests",
+            &format!(
+                "{} active, {} done, {} ms on average",
+                pipeline.active_requests, pipeline.total_processed, pipeline.avg_latency_ms
+            ),
+        );
+        let failing: Vec<String> = health
+            .ledgers
+            .iter()
+            .filter(|(_, state)| *state != "ok")
+            .map(|(name, state)| format!("{name}: {state}"))
+            .collect();
+        row("databases", &if failing.is_empty() { "ok".to_owned() } else { failing.join("; ") });
+    }
+    row("assistant", status.identity.agent_name.as_deref().unwrap_or("has no name yet"));
+    row("you", status.identity.user_name.as_deref().unwrap_or("not introduced yet"));
+    row("skills", &if status.skills.is_empty() { "none".to_owned() } else { status.skills.join(", ") });
+    row("credentials", &status.credentials.total.to_string());
+    if let Some(health) = health {
+        for step in &health.boot {
+            let micro = step.duration_us;
+            let note = if step.note.is_empty() { String::new() } else { format!(": {}", step.note) };
+            row("boot", &format!("{}.{} ms {}{note}", micro / 1000, micro % 1000 / 100, step.step));
+        }
+        for warning in &health.warnings {
+            row("warning", warning);
+        }
+    }
+    for suggestion in &status.suggestions {
+        row("next", suggestion);
+    }
+    lines.push(String::new());
+    lines.join("\n")
+}

@@ -1,0 +1,51 @@
+//! `nexus trust`: says whose a workspace is.
+
+use clap::Args;
+use nexus_workspace::trust;
+use serde_json::json;
+
+use crate::context::{Context, standing, trust_folder};
+use crate::failure::{Failure, Outcome};
+use crate::output::{self, Format};
+
+/// Arguments of `nexus trust`.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+A workspace made by `nexus init` is trusted from the start. One that was copied or cloned starts with its base
+URLs, adapters, MCP servers, own automations and BOOT.md switched off until you say that it is yours.
+
+Example:
+  nexus trust --workspace ~/copied-workspace")]
+pub(crate) struct Arguments {
+    /// Take the trust back
+    #[arg(long)]
+    revoke: bool,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+}
+
+/// Runs `nexus trust`.
+pub(crate) fn run(context: &Context, arguments: &Arguments) -> Outcome {
+    let layout = context.existing()?;
+    let folder = trust_folder()?;
+    let before = standing(&layout);
+    if arguments.revoke {
+        trust::revoke(&folder, &layout).map(drop)
+    } else {
+        trust::record(&folder, &layout).map(drop)
+    }
+    .map_err(|error| Failure::caused(&error).hint(error.hint()))?;
+    let now = standing(&layout);
+    if Format::from_flag(arguments.json) == Format::Json {
+        return output::json(&json!({ "workspace": layout.root(), "trust": now, "changed": before != now }));
+    }
+    let root = layout.root().display();
+    let changed = before != now;
+    output::line(&match (now.is_trusted(), changed) {
+        (true, true) => format!("{root} is trusted; what it brings along works from the next start"),
+        (true, false) => format!("{root} was trusted already"),
+        (false, true) => format!("{root} is no longer trusted"),
+        (false, false) => format!("{root} was not trusted"),
+    })
+}

@@ -1,0 +1,165 @@
+//! Where a command works: which workspace, its settings, and the way to its daemon. The one place of
+//! this binary that reads the environment for them.
+
+use std::path::{Path, PathBuf};
+
+use nexus_client::{Client, ClientError};
+use nexus_protocol::error::ErrorCode;
+use nexus_workspace::config::{self, ConfigError, Loaded, Overrides};
+use nexus_workspace::trust::{self, Trust, TrustFolder};
+use nexus_workspace::{Layout, LayoutOverrides, RootRequest, environment, persona, resolve_root};
+
+use crate::failure::{Exit, Failure};
+
+/// What the assistant is called before it has a name.
+const UNNAMED: &str = "nexus";
+
+/// Where a command works.
+#[derive(Debug, Clone)]
+pub(crate) struct Context {
+    workspace: Option<PathBuf>,
+}
+
+impl Context {
+    /// Takes the value of `--workspace`.
+    pub(crate) fn new(workspace: Option<PathBuf>) -> Self {
+        Self { workspace }
+    }
+
+    /// Returns where the workspace lies or would lie.
+    pub(crate) fn layout(&self) -> Result<Layout, Failure> {
+        let variable = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty());
+        let path = |name: &str| variable(name).map(PathBuf::from);
+        let env_root = path(environment::ROOT);
+        let profile = variable(environment::PROFILE).map(|name| name.to_string_lossy().into_owned());
+        let cwd = std::env::current_dir().ok();
+        let home = home();
+        let request = RootRequest {
+            flag: self.workspace.as_deref(),
+            env_root: env_root.as_deref(),
+            profile: profile.as_deref(),
+            cwd: cwd.as_deref(),
+            home: home.as_deref(),
+        };
+        let root = resolve_root(&request)
+            .map_err(|error| Failure::caused(&error).hint(error.hint()).exit(Exit::Usage))?;
+        let overrides = LayoutOverrides {
+            state: path(environment::STATE_DIR),
+            home: path(environment::HOME_DIR),
+            config: path(environment::CONFIG_PATH),
+        };
+        Ok(Layout::with_overrides(root.path, overrides))
+    }
+
+    /// Returns where the workspace lies, which must exist.
+    pub(crate) fn existing(&self) -> Result<Layout, Failure> {
+        let layout = self.layout()?;
+        if layout.config().exists() {
+            return Ok(layout);
+        }
+        Err(Failure::new(format!("no workspace at {}", layout.root().display()))
+            .hint(format!("nexus init{} makes one", self.flag_text()))
+            .exit(Exit::Missing))
+    }
+
+    /// Returns the workspace's settings, origins and warnings.
+    pub(crate) fn loaded(&self, layout: &Layout) -> Result<Loaded, Failure> {
+        let environment = config_variables();
+        let overrides = Overrides { flags: Vec::new(), environment: &environment };
+        config::load(layout, standing(layout), &overrides).map_err(|error| config_failure(&error))
+    }
+
+    /// Returns a client of the running daemon. The token goes to nobody but the holder of the
+    /// workspace's lock, so with no daemon running nothing is sent to whoever has the port now.
+    pub(crate) fn client(&self) -> Result<Client, Failure> {
+        let layout = self.existing()?;
+        let holder = nexus_base::lock::inspect(&layout.lock()).ok_or_else(|| self.not_running(&layout))?;
+        let port = holder.note.and_then(|note| note.trim().parse().ok()).ok_or_else(|| {
+            Failure::new(format!("process {} is starting and has no port yet", holder.pid))
+                .hint("try again in a moment")
+                .exit(Exit::Missing)
+        })?;
+        let settings = self.loaded(&layout)?.settings;
+        Ok(Client::new(port, settings.runtime.auth.token.expose().to_owned().into()))
+    }
+
+    /// Makes the failure of a command that needs a daemon.
+    pub(crate) fn not_running(&self, layout: &Layout) -> Failure {
+        Failure::new(format!("no daemon is running for {}", layout.root().display()))
+            .hint(format!(
+                "nexus up{0} starts one and talks to it; nexus start{0} runs it alone",
+                self.flag_text()
+            ))
+            .exit(Exit::Missing)
+    }
+
+    /// Returns what the assistant calls itself, as far as that can be read.
+    pub(crate) fn assistant_name(&self) -> String {
+        let named = || {
+            let layout = self.layout().ok()?;
+            let settings = self.loaded(&layout).ok()?.settings;
+            Some(persona::active_persona(&layout, &settings).ok()??.name)
+        };
+        named().filter(|name| !name.trim().is_empty()).unwrap_or_else(|| UNNAMED.to_owned())
+    }
+
+    /// Returns the workspace flag as it would be typed again.
+    pub(crate) fn flag_text(&self) -> String {
+        self.workspace.as_ref().map(|path| format!(" --workspace {}", path.display())).unwrap_or_default()
+    }
+}
+
+/// Returns the folder of trust records.
+pub(crate) fn trust_folder() -> Result<TrustFolder, Failure> {
+    let state_home = std::env::var_os(environment::XDG_STATE_HOME).map(PathBuf::from);
+    TrustFolder::locate(state_home.as_deref(), home().as_deref())
+        .ok_or_else(|| Failure::new("no home folder is known").hint("set HOME or XDG_STATE_HOME"))
+}
+
+/// Returns whose the workspace is; doubt means that it is a stranger's.
+pub(crate) fn standing(layout: &Layout) -> Trust {
+    trust_folder().ok().and_then(|folder| trust::standing(&folder, layout).ok()).unwrap_or(Trust::NoRecord)
+}
+
+/// Returns the variables that may set configuration values.
+pub(crate) fn config_variables() -> Vec<(String, String)> {
+    environment::CONFIG_VARIABLES
+        .iter()
+        .filter_map(|(name, _)| Some(((*name).to_owned(), std::env::var(name).ok()?)))
+        .collect()
+}
+
+/// Turns a configuration error into what the person reads.
+pub(crate) fn config_failure(error: &ConfigError) -> Failure {
+    let exit = match error {
+        ConfigError::Missing { .. } => Exit::Missing,
+        ConfigError::BadKey { .. } => Exit::Usage,
+        ConfigError::Malformed { .. }
+        | ConfigError::Invalid { .. }
+        | ConfigError::Busy { .. }
+        | ConfigError::File(_)
+        | ConfigError::Random(_) => Exit::Failed,
+    };
+    Failure::caused(error).hint(error.hint()).exit(exit)
+}
+
+/// Turns a client's error into what the person reads.
+pub(crate) fn client_failure(error: &ClientError) -> Failure {
+    let failure = Failure::caused(error);
+    match error {
+        ClientError::NotRunning { .. } => {
+            failure.hint("nexus up starts the daemon and talks to it").exit(Exit::Missing)
+        }
+        ClientError::Wire(wire, _) => {
+            let exit = if wire.code == ErrorCode::NotFound { Exit::Missing } else { Exit::Failed };
+            failure.maybe_hint(wire.hint.as_deref()).exit(exit)
+        }
+        ClientError::Timeout { .. } | ClientError::Disconnected { .. } | ClientError::BadAnswer { .. } => {
+            failure.maybe_hint(error.hint())
+        }
+    }
+}
+
+fn home() -> Option<PathBuf> {
+    std::env::var_os("HOME").map(PathBuf::from).filter(|path| Path::is_absolute(path))
+}

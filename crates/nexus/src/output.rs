@@ -1,0 +1,161 @@
+//! What commands print: data on stdout, failures on stderr, tables, JSON, and colour only where a
+//! terminal wants it. The one place of this binary that touches the standard streams for text.
+
+use std::io::{self, IsTerminal, Write};
+
+use comfy_table::{ContentArrangement, Table, presets};
+use serde::Serialize;
+
+use crate::failure::{Exit, Failure, Outcome};
+
+/// How a command should say what it found.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Format {
+    /// For people.
+    Text,
+    /// For scripts.
+    Json,
+}
+
+impl Format {
+    /// Picks the format from a `--json` flag.
+    pub(crate) fn from_flag(json: bool) -> Self {
+        if json { Self::Json } else { Self::Text }
+    }
+}
+
+/// Writes text to stdout; a reader that has gone away ends the command quietly.
+pub(crate) fn text(text: &str) -> Outcome {
+    let mut stdout = io::stdout().lock();
+    stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush()).map_err(|error| stream_failure(&error))
+}
+
+/// Writes one line to stdout.
+pub(crate) fn line(content: &str) -> Outcome {
+    text(&format!("{content}\n"))
+}
+
+/// Writes one value to stdout as readable JSON.
+pub(crate) fn json<T: Serialize>(value: &T) -> Outcome {
+    let rendered = serde_json::to_string_pretty(value).map_err(|error| Failure::caused(&error))?;
+    line(&rendered)
+}
+
+/// Writes one value to stdout as one line of JSON.
+pub(crate) fn json_line<T: Serialize>(value: &T) -> Outcome {
+    let rendered = serde_json::to_string(value).map_err(|error| Failure::caused(&error))?;
+    line(&rendered)
+}
+
+/// Writes a remark to stderr, where it is in nobody's way.
+pub(crate) fn remark(content: &str) {
+    // With stderr gone there is nobody left to tell.
+    let _ = writeln!(io::stderr().lock(), "{content}");
+}
+
+/// Prints a failure as `error: …` and `hint: …`.
+pub(crate) fn failure(failure: &Failure) {
+    if failure.message().is_empty() {
+        return;
+    }
+    remark(&format!("error: {}", failure.message()));
+    if let Some(hint) = failure.advice() {
+        remark(&format!("hint: {hint}"));
+    }
+}
+
+/// Writes rows under headings, columns aligned, nothing drawn around them.
+pub(crate) fn table(headings: &[&str], rows: Vec<Vec<String>>) -> Outcome {
+    let mut table = Table::new();
+    table.load_style(presets::NOTHING).set_header(headings.to_vec());
+    if let Some(width) = terminal_width() {
+        table.set_content_arrangement(ContentArrangement::Dynamic).set_width(width);
+    } else {
+        // In a pipe every row stays one line, however long.
+        table.set_content_arrangement(ContentArrangement::Disabled);
+    }
+    for row in rows {
+        table.add_row(row.into_iter().map(|cell| single_line(&cell)));
+    }
+    let mut rendered = String::new();
+    for row in table.lines() {
+        rendered.push_str(row.trim_start_matches(' ').trim_end());
+        rendered.push('\n');
+    }
+    text(&rendered)
+}
+
+/// Cuts text to at most `limit` characters on one line, with a mark where it was cut.
+pub(crate) fn shorten(content: &str, limit: usize) -> String {
+    let flat = single_line(content);
+    if flat.chars().count() <= limit {
+        return flat;
+    }
+    let kept: String = flat.chars().take(limit.saturating_sub(1)).collect();
+    format!("{}…", kept.trim_end())
+}
+
+/// Returns text without control characters, line breaks as spaces: what a model or a file says may
+/// not move the cursor of the person who reads it.
+pub(crate) fn single_line(content: &str) -> String {
+    content
+        .split(|letter: char| letter.is_whitespace())
+        .filter(|word| !word.is_empty())
+        .map(|word| word.chars().filter(|letter| !letter.is_control()).collect::<String>())
+        .collect::<Vec<_>>()
+        .join(" ")
+}
+
+/// Returns text that may span lines but carries no control character a terminal would obey.
+pub(crate) fn harmless(content: &str) -> String {
+    content.chars().filter(|letter| matches!(letter, '\n' | '\t') || !letter.is_control()).collect()
+}
+
+/// Returns whether stdout is a terminal that should get colour.
+pub(crate) fn stdout_takes_colour() -> bool {
+    let refused = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty())
+        || std::env::var_os("TERM").is_some_and(|value| value == "dumb");
+    !refused && io::stdout().is_terminal()
+}
+
+/// Returns whether stdout is a terminal.
+pub(crate) fn stdout_is_terminal() -> bool {
+    io::stdout().is_terminal()
+}
+
+/// Returns whether stdin is a terminal.
+pub(crate) fn stdin_is_terminal() -> bool {
+    io::stdin().is_terminal()
+}
+
+fn terminal_width() -> Option<u16> {
+    let stdout = io::stdout();
+    if !stdout.is_terminal() {
+        return None;
+    }
+    rustix::termios::tcgetwinsize(stdout).ok().map(|size| size.ws_col).filter(|columns| *columns >= 20)
+}
+
+fn stream_failure(error: &io::Error) -> Failure {
+    if error.kind() == io::ErrorKind::BrokenPipe {
+        return Failure::unread();
+    }
+    Failure::new(format!("writing to standard output: {error}")).exit(Exit::Failed)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn text_from_outside_cannot_move_the_cursor() {
+        assert_eq!(single_line("a\u{1b}[2Jb\n  c\t"), "a[2Jb c");
+        assert_eq!(harmless("one\n\u{7}two\u{9b}"), "one\ntwo");
+    }
+
+    #[test]
+    fn shortening_says_that_it_cut() {
+        assert_eq!(shorten("short", 10), "short");
+        assert_eq!(shorten("a rather long line", 9), "a rather…");
+    }
+}

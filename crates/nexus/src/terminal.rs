@@ -1,0 +1,14 @@
+//! Conversing: what a person sees of bus events, and the three ways to talk — at a terminal, through
+//! a pipe, or with one message. Everything goes over the public protocol.
+
+mod editor;
+mod feed;
+mod interactive;
+mod link;
+mod piped;
+mod screen;
+mod slash;
+
+pub(crate) use interactive::converse;
+pub(crate) use link::{Link, Place};
+pub(crate) use piped::{Style, pipe, send_one};

@@ -1,0 +1,81 @@
+//! Commands typed inside a conversation. Anything else that starts with a slash is a message.
+
+/// A command of the conversation itself.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Slash {
+    /// Say what can be typed.
+    Help,
+    /// Show what happened with the last message.
+    Trace,
+    /// Leave.
+    Quit,
+}
+
+const NAMES: &[(&str, Slash, &str)] = &[
+    ("/help", Slash::Help, "this list"),
+    ("/trace", Slash::Trace, "what happened with the last message, stage by stage"),
+    ("/quit", Slash::Quit, "leave (Ctrl-D does too)"),
+];
+
+/// What a typed line is.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Typed {
+    /// Something to say.
+    Message,
+    /// A command.
+    Command(Slash),
+    /// It looks like a command and is none.
+    Unknown,
+}
+
+/// Tells commands from messages. `/etc/hosts` is no command, nor is a slash word with text after it.
+pub(crate) fn read(line: &str) -> Typed {
+    let line = line.trim();
+    let Some(word) = line.strip_prefix('/') else { return Typed::Message };
+    if word == "exit" {
+        return Typed::Command(Slash::Quit);
+    }
+    if let Some((_, command, _)) = NAMES.iter().find(|(name, _, _)| *name == line) {
+        return Typed::Command(*command);
+    }
+    let looks_like_one = !word.is_empty() && word.bytes().all(|byte| byte.is_ascii_lowercase());
+    if looks_like_one { Typed::Unknown } else { Typed::Message }
+}
+
+/// Returns the names that begin with what was typed.
+pub(crate) fn completions(typed: &str) -> Vec<String> {
+    if !typed.starts_with('/') {
+        return Vec::new();
+    }
+    NAMES
+        .iter()
+        .filter(|(name, _, _)| name.starts_with(typed))
+        .map(|(name, _, _)| (*name).to_owned())
+        .collect()
+}
+
+/// Returns the lines `/help` shows.
+pub(crate) fn help() -> Vec<String> {
+    let mut lines: Vec<String> =
+        NAMES.iter().map(|(name, _, meaning)| format!("{name:<8} {meaning}")).collect();
+    lines.push(
+        "Alt-Enter, or \\ at the end of a line, goes on in a new line; pasted text stays one message".into(),
+    );
+    lines.push("Ctrl-C stops what the assistant is doing; twice at an empty prompt leaves".into());
+    lines
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn paths_and_sentences_are_messages() {
+        assert_eq!(read("/quit "), Typed::Command(Slash::Quit));
+        assert_eq!(read("/etc/hosts is what?"), Typed::Message);
+        assert_eq!(read("/"), Typed::Message);
+        assert_eq!(read("/nope"), Typed::Unknown);
+        assert_eq!(completions("/t"), vec!["/trace"]);
+        assert_eq!(completions("t"), Vec::<String>::new());
+    }
+}

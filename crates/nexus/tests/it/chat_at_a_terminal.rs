@@ -1,0 +1,144 @@
+//! `nexus chat` at a real terminal: what was said stands there once, several lines are one message,
+//! and leaving leaves the terminal as it was.
+
+use std::fs::{File, OpenOptions};
+use std::io::{Read, Write};
+use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
+use std::process::{Child, Command};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use nexus_testkit::{Daemon, DaemonOptions, Workspace, until};
+use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
+use rustix::termios::{LocalModes, Winsize, tcgetattr, tcsetwinsize};
+
+const WITHIN: Duration = Duration::from_secs(30);
+
+/// The binary with a terminal of its own.
+struct Terminal {
+    child: Child,
+    near: File,
+    far: File,
+    seen: Arc<Mutex<String>>,
+}
+
+impl Terminal {
+    #[expect(clippy::disallowed_methods, reason = "a test starts the binary under test")]
+    fn run(workspace: &Workspace, arguments: &[&str]) -> Self {
+        let near = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).unwrap();
+        grantpt(&near).unwrap();
+        unlockpt(&near).unwrap();
+        let name = ptsname(&near, Vec::new()).unwrap().into_string().unwrap();
+        let noctty = i32::try_from(rustix::fs::OFlags::NOCTTY.bits()).unwrap();
+        let far = OpenOptions::new().read(true).write(true).custom_flags(noctty).open(name).unwrap();
+        tcsetwinsize(&far, Winsize { ws_row: 40, ws_col: 100, ws_xpixel: 0, ws_ypixel: 0 }).unwrap();
+        let child = Command::new(workspace.binary())
+            .args(arguments)
+            .env_clear()
+            .envs(workspace.environment().iter().map(|(name, value)| (name, value)))
+            .env("TERM", "xterm")
+            .stdin(far.try_clone().unwrap())
+            .stdout(far.try_clone().unwrap())
+            .stderr(far.try_clone().unwrap())
+            .spawn()
+            .unwrap();
+        let near = File::from(near);
+        let seen = Arc::new(Mutex::new(String::new()));
+        let mut reader = near.try_clone().unwrap();
+        let collected = Arc::clone(&seen);
+        std::thread::spawn(move || {
+            let mut buffer = [0u8; 4096];
+            while let Ok(count @ 1..) = reader.read(&mut buffer) {
+                collected.lock().unwrap().push_str(&String::from_utf8_lossy(&buffer[..count]));
+            }
+        });
+        Self { child, near, far, seen }
+    }
+
+    fn seen(&self) -> String {
+        self.seen.lock().unwrap().clone()
+    }
+
+    fn wait_for(&self, what: &str, times: usize) {
+        let found = || (self.seen().matches(what).count() >= times).then_some(());
+        until(&format!("{what:?} {times} times on the screen"), WITHIN, found);
+    }
+
+    fn press(&mut self, keys: &str) {
+        self.near.write_all(keys.as_bytes()).unwrap();
+    }
+
+    fn wait_for_exit(&mut self) -> Option<i32> {
+        until("the program to leave", WITHIN, || self.child.try_wait().unwrap()).code()
+    }
+
+    fn echoes(&self) -> bool {
+        tcgetattr(&self.far).unwrap().local_modes.contains(LocalModes::ECHO | LocalModes::ICANON)
+    }
+}
+
+impl Drop for Terminal {
+    fn drop(&mut self) {
+        // Fails only when it has ended by itself.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+#[test]
+fn a_reply_stands_there_once_and_leaving_restores_the_terminal() {
+    let workspace = Workspace::initialized(env!("CARGO_BIN_EXE_nexus"));
+    let daemon = Daemon::start(&workspace, &DaemonOptions::default());
+    let mut terminal = Terminal::run(&workspace, &["chat"]);
+    terminal.wait_for("you> ", 1);
+    terminal.press("Hello\r");
+    let reply = until("a reply", WITHIN, || {
+        let lines = daemon.get("/api/chat/history").json()["lines"].as_array().cloned()?;
+        let reply = lines.iter().find(|line| line["speaker"] == "assistant")?;
+        Some(reply["text"].as_str()?.lines().next()?.to_owned())
+    });
+    let start: String = reply.chars().take(40).collect();
+    terminal.wait_for(&start, 1);
+    // The prompt comes back once the work is done.
+    let after = || {
+        terminal.seen().rsplit(start.as_str()).next().is_some_and(|rest| rest.contains("you> ")).then_some(())
+    };
+    until("the prompt after the reply", WITHIN, after);
+    assert_eq!(terminal.seen().matches(&start).count(), 1, "{}", terminal.seen());
+
+    terminal.press("\u{4}");
+    assert_eq!(terminal.wait_for_exit(), Some(0));
+    assert!(terminal.echoes(), "the terminal is as it was");
+    let history = workspace.home().join(".local/state/nexus/history");
+    assert!(std::fs::read_to_string(&history).unwrap().contains("Hello"));
+    assert_eq!(std::fs::metadata(&history).unwrap().permissions().mode() & 0o777, 0o600);
+}
+
+#[test]
+fn continued_and_pasted_lines_are_one_message() {
+    let workspace = Workspace::initialized(env!("CARGO_BIN_EXE_nexus"));
+    let daemon = Daemon::start(&workspace, &DaemonOptions::default());
+    let mut terminal = Terminal::run(&workspace, &["chat"]);
+    terminal.wait_for("you> ", 1);
+    terminal.press("one\\\rtwo\u{1b}\rthree\u{1b}[200~ four\nfive\u{1b}[201~\r");
+    let said = until("the message", WITHIN, || {
+        let lines = daemon.get("/api/chat/history").json()["lines"].as_array().cloned()?;
+        lines.iter().find(|line| line["speaker"] == "user")?["text"].as_str().map(str::to_owned)
+    });
+    assert_eq!(said, "one\ntwo\nthree four\nfive");
+}
+
+#[test]
+fn ctrl_c_clears_then_warns_then_leaves() {
+    let workspace = Workspace::initialized(env!("CARGO_BIN_EXE_nexus"));
+    let _daemon = Daemon::start(&workspace, &DaemonOptions::default());
+    let mut terminal = Terminal::run(&workspace, &["chat"]);
+    terminal.wait_for("you> ", 1);
+    terminal.press("never sent\u{3}");
+    terminal.press("/help\r");
+    terminal.wait_for("Ctrl-C stops", 1);
+    terminal.press("\u{3}");
+    terminal.wait_for("Ctrl-C again", 1);
+    terminal.press("\u{3}");
+    assert_eq!(terminal.wait_for_exit(), Some(0));
+}

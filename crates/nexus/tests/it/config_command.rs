@@ -1,0 +1,85 @@
+//! `nexus config`: reading, changing, and being told what is wrong.
+
+use nexus_testkit::Workspace;
+
+fn workspace() -> Workspace {
+    Workspace::initialized(env!("CARGO_BIN_EXE_nexus"))
+}
+
+#[test]
+fn a_value_can_be_set_read_and_taken_away() {
+    let workspace = workspace();
+    assert_eq!(workspace.nexus(&["config", "get", "queue.cap"]).ok().stdout, "20\n");
+    assert_eq!(workspace.nexus(&["config", "set", "queue.cap", "7"]).ok().stdout, "queue.cap = 7\n");
+    let value = workspace.nexus(&["config", "get", "queue.cap", "--json"]).json();
+    assert_eq!(value, serde_json::json!({ "key": "queue.cap", "value": 7, "source": "file" }));
+    workspace.nexus(&["config", "set", "queue.cap", "null"]).ok();
+    assert_eq!(workspace.nexus(&["config", "get", "queue.cap"]).ok().stdout, "20\n");
+}
+
+#[test]
+fn a_wrong_value_is_refused_with_key_and_remedy_and_the_file_stays() {
+    let workspace = workspace();
+    let before = workspace.file("state/config.json");
+    for (key, value) in
+        [("queue.cap", "0"), ("runtime.port", "99999"), ("no.such.key", "1"), ("queue.mode", "wild")]
+    {
+        let finished = workspace.nexus(&["config", "set", key, value]);
+        assert_eq!(finished.code(), Some(1), "{key}: {finished:?}");
+        let lines: Vec<&str> = finished.stderr.lines().collect();
+        assert!(
+            lines.len() == 2 && lines[0].contains(key) && lines[1].starts_with("hint: "),
+            "{key}: {lines:?}"
+        );
+    }
+    assert_eq!(workspace.file("state/config.json"), before);
+}
+
+#[test]
+fn the_token_never_shows_and_cannot_be_typed() {
+    let workspace = workspace();
+    let token = workspace.token();
+    for arguments in [
+        &["config", "list"][..],
+        &["config", "list", "--json"],
+        &["config", "get", "runtime.auth.token"],
+        &["config", "get", "runtime", "--json"],
+        &["config", "get", "runtime.auth"],
+    ] {
+        let finished = workspace.nexus(arguments).ok();
+        assert!(!finished.stdout.contains(&token) && !finished.stderr.contains(&token), "{arguments:?}");
+    }
+    assert_eq!(workspace.nexus(&["config", "set", "runtime.auth.token", "mine"]).code(), Some(1));
+    workspace.nexus(&["config", "rotate-token"]).ok();
+    assert_ne!(workspace.token(), token);
+    let last_good = workspace.file("state/config.last-good.json");
+    assert!(!last_good.contains(&token) && !last_good.contains(&workspace.token()));
+}
+
+#[test]
+fn what_is_not_there_exits_three() {
+    let workspace = workspace();
+    assert_eq!(workspace.nexus(&["config", "get", "agent.model"]).code(), Some(3));
+    assert_eq!(workspace.nexus(&["config", "reload"]).code(), Some(3));
+    let elsewhere = workspace.home().join("nowhere");
+    assert_eq!(
+        workspace.nexus(&["config", "list", "--workspace", elsewhere.to_str().unwrap()]).code(),
+        Some(3)
+    );
+}
+
+#[test]
+fn the_schema_is_json() {
+    let schema: serde_json::Value =
+        serde_json::from_str(&workspace().nexus(&["config", "schema"]).ok().stdout).unwrap();
+    assert_eq!(schema["type"], "object");
+}
+
+#[test]
+fn a_broken_file_is_named_with_its_line() {
+    let workspace = workspace();
+    workspace.write("state/config.json", "{ \"runtime\": }");
+    let finished = workspace.nexus(&["config", "list"]);
+    assert_eq!(finished.code(), Some(1));
+    assert!(finished.stderr.contains("config.json") && finished.stderr.contains("line 1"), "{finished:?}");
+}

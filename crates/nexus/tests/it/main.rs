@@ -1,0 +1,12 @@
+//! Integration tests of the `nexus` binary, one file per behaviour.
+
+mod architecture;
+mod chat_at_a_terminal;
+mod config_command;
+mod crash_sweep;
+mod daemon_life;
+mod help;
+mod init_makes_a_workspace;
+mod tidy;
+mod up_from_nothing;
+mod without_a_daemon;

@@ -6,6 +6,7 @@
 #![expect(clippy::expect_used, clippy::unwrap_used, reason = "a test helper fails by panicking")]
 
 mod daemon;
+mod files;
 pub mod http;
 mod run;
 mod until;
@@ -13,6 +14,7 @@ pub mod witness;
 mod workspace;
 
 pub use daemon::{Daemon, DaemonOptions, StartFailure};
+pub use files::allow_many_files;
 pub use nexus_client as client;
 pub use run::{Finished, Run};
 pub use until::until;

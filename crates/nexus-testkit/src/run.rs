@@ -81,7 +81,6 @@ impl Finished {
     ///
     /// # Panics
     /// It did not; the message has all it wrote.
-    #[must_use]
     pub fn ok(self) -> Self {
         assert!(self.status.success(), "{}\nstdout:\n{}\nstderr:\n{}", self.status, self.stdout, self.stderr);
         self

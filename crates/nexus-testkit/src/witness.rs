@@ -11,8 +11,8 @@ use nexus_protocol::chat::{ChatLine, ChatSend, QueueMode, Speaker};
 use nexus_protocol::trace::RequestView;
 
 /// What a new owner says to the offline guide until it knows enough.
-pub const ONBOARDING: [&str; 5] =
-    ["Hello", "I'm Ada, call me Ada", "Your name is Pixel", "Friendly and brief", "No, thanks"];
+pub const ONBOARDING: [&str; 3] =
+    ["Hello", "I am Ada", "Call yourself Pixel, be brief and friendly"];
 
 /// Goes through the first conversation, each message at rest before the next.
 ///

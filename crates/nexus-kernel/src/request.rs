@@ -92,6 +92,35 @@ pub enum Request {
     },
 }
 
+impl Request {
+    /// Reads the payload of a `CONTROL` frame, method and arguments, without judging authority.
+    ///
+    /// # Errors
+    /// What the sender would hear, had it all authority.
+    pub fn from_control(payload: &[u8]) -> Result<Self, Reject> {
+        parse_control(payload)?.request
+    }
+
+    /// Reads the payload of a `CONTROL_CALL` frame whose envelope names `envelope_ws`.
+    ///
+    /// # Errors
+    /// What the sender would hear, had it all authority.
+    pub fn from_call(payload: &[u8], envelope_ws: &[u8]) -> Result<Self, Reject> {
+        parse_call(payload, envelope_ws).parsed?.request
+    }
+
+    /// Returns the workspace it is about, if it is about one.
+    pub fn target(&self) -> Option<&WsId> {
+        match self {
+            Self::Create { id, .. }
+            | Self::Show { id }
+            | Self::Destroy { id, .. }
+            | Self::Reset { id, .. } => Some(id),
+            Self::Ping | Self::Status | Self::List { .. } => None,
+        }
+    }
+}
+
 /// A payload whose method is known; its arguments may still be wrong, which is told only to those
 /// with the authority to use the method.
 #[derive(Debug)]

@@ -20,7 +20,6 @@ mod write;
 #[cfg(test)]
 mod tests;
 
-use std::fmt;
 use std::sync::Arc;
 
 use nexus_protocol::tool::{ToolOutput, ToolSpec};
@@ -31,20 +30,6 @@ pub use access::{AccessError, FileAccess, Rights};
 pub use shell::{OpenRunSocket, Shell, ShellError, ShellSetup, Unconfined};
 
 use arguments::Arguments;
-
-/// What a single call is given.
-pub struct ToolContext<'a> {
-    /// Ends the call early.
-    pub cancel: &'a CancellationToken,
-    /// Told the process group a command runs in, with its leader's start time.
-    pub process_started: &'a (dyn Fn(i32, u64) + Send + Sync),
-}
-
-impl fmt::Debug for ToolContext<'_> {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.debug_struct("ToolContext").field("cancel", &self.cancel).finish_non_exhaustive()
-    }
-}
 
 /// The tools of this module.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -121,7 +106,7 @@ impl FileTools {
     }
 
     /// Runs one call to its end.
-    pub async fn call(&self, name: &str, arguments: &Value, context: &ToolContext<'_>) -> ToolOutput {
+    pub async fn call(&self, name: &str, arguments: &Value, cancel: &CancellationToken) -> ToolOutput {
         let Some(tool) = self.find(name) else {
             return ToolOutput::error(format!("there is no tool {name:?} here"));
         };
@@ -130,9 +115,9 @@ impl FileTools {
             Err(text) => return ToolOutput::error(text),
         };
         let result = match (tool, &self.shell) {
-            (Tool::Bash, Some(shell)) => return bash::call(shell, &arguments, context).await,
+            (Tool::Bash, Some(shell)) => return bash::call(shell, &arguments, cancel).await,
             (Tool::Bash, None) => Err("there is no shell here".to_owned()),
-            (tool, _) => self.on_files(tool, arguments, context.cancel.clone()).await,
+            (tool, _) => self.on_files(tool, arguments, cancel.clone()).await,
         };
         match result {
             Ok(text) => ToolOutput::ok(text),

@@ -58,7 +58,10 @@ impl HeldLock {
         match file.try_lock() {
             Ok(()) => {}
             Err(TryLockError::WouldBlock) => {
-                return Err(LockError::Held { path: path.to_owned(), holder: read_holder(&mut file).map(|holder| holder.pid) });
+                return Err(LockError::Held {
+                    path: path.to_owned(),
+                    holder: read_holder(&mut file).map(|holder| holder.pid),
+                });
             }
             Err(TryLockError::Error(error)) => return Err(failed(error).into()),
         }

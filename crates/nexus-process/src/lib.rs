@@ -11,6 +11,7 @@ mod environment;
 mod group;
 mod inherited;
 mod launch;
+mod listener;
 mod remedy;
 mod running;
 mod sandbox;
@@ -24,6 +25,7 @@ pub use launch::{
     Confinement, DEFAULT_DEADLINE, DEFAULT_OUTPUT_LIMIT, Helper, Input, LONGEST_DEADLINE, Launch,
     LaunchError, Outcome, Status,
 };
+pub use listener::listener_of;
 pub use remedy::remedy;
 pub use sandbox::{
     Access, Grant, HELPER_ARGUMENT, Limits, Links, Network, SandboxError, SandboxProfile, SandboxSupport,

@@ -1,1 +1,21 @@
-//! (empty room)
+//! The daemon: boot order, eight-stage pipeline, reload, composition; status and trace reports;
+//! `init` as composition of the folder and its databases.
+
+mod boot;
+mod bus;
+mod engine;
+mod error;
+mod init;
+mod observer;
+mod pipeline;
+mod recover;
+pub mod report;
+mod run_socket;
+mod runtime;
+mod signals;
+
+pub use boot::{StartError, StartOptions, start};
+pub use bus::{Bus, BusReader};
+pub use error::RuntimeError;
+pub use init::{InitError, init};
+pub use runtime::Runtime;

@@ -1,1 +1,17 @@
-//! (empty room)
+//! Sessions: who runs when, what a turn leaves behind, workers and their results, replies on their
+//! way out, and going on after a crash.
+//!
+//! `agents.db` is the truth; everything in memory here can be lost at any instant. What a turn
+//! *does* belongs to the agent room, what a request means to the pipeline belongs to the runtime.
+
+mod broker;
+mod convert;
+mod dispatch;
+mod engine;
+mod ledger;
+mod live;
+mod run;
+mod runner;
+
+pub use broker::{Broker, BrokerLimits, BrokerParts, Quiescence};
+pub use engine::{AgentRequest, Ended, Engine, Observer, Passage};

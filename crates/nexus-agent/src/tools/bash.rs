@@ -8,8 +8,8 @@ use nexus_process::{Confinement, Launch, LaunchError, Outcome, Status};
 use nexus_protocol::run::RUN_SOCKET_VARIABLE;
 use nexus_protocol::tool::{Replay, ToolOutput, ToolSpec};
 use serde_json::json;
+use tokio_util::sync::CancellationToken;
 
-use super::ToolContext;
 use super::arguments::Arguments;
 use super::shell::{Shell, Unconfined};
 
@@ -42,14 +42,14 @@ pub(super) fn spec() -> ToolSpec {
     }
 }
 
-pub(super) async fn call(shell: &Shell, arguments: &Arguments, context: &ToolContext<'_>) -> ToolOutput {
-    match run(shell, arguments, context).await {
+pub(super) async fn call(shell: &Shell, arguments: &Arguments, cancel: &CancellationToken) -> ToolOutput {
+    match run(shell, arguments, cancel).await {
         Ok(output) => output,
         Err(text) => ToolOutput::error(text),
     }
 }
 
-async fn run(shell: &Shell, arguments: &Arguments, context: &ToolContext<'_>) -> Result<ToolOutput, String> {
+async fn run(shell: &Shell, arguments: &Arguments, cancel: &CancellationToken) -> Result<ToolOutput, String> {
     let command = arguments.text("command")?;
     if command.trim().is_empty() {
         return Err("the command is empty".to_owned());
@@ -80,7 +80,7 @@ async fn run(shell: &Shell, arguments: &Arguments, context: &ToolContext<'_>) ->
         .environment(shell.environment.clone())
         .deadline(timeout)
         .output_limit(OUTPUT_LIMIT)
-        .cancel(context.cancel.clone());
+        .cancel(cancel.clone());
     if let Some(helper) = &shell.helper {
         launch = launch.helper(helper.clone());
     }
@@ -92,12 +92,7 @@ async fn run(shell: &Shell, arguments: &Arguments, context: &ToolContext<'_>) ->
             open().map_err(|error| format!("the socket to the daemon could not be opened: {error}"))?;
         launch = launch.run_socket(RUN_SOCKET_VARIABLE, socket);
     }
-    let started = |group: &nexus_process::LiveGroup| {
-        if let Some(leader) = group.leader {
-            (context.process_started)(leader.process, leader.started);
-        }
-    };
-    let outcome = launch.run_reporting(&started).await.map_err(|error| explain(&error))?;
+    let outcome = launch.run().await.map_err(|error| explain(&error))?;
     let restored = shell.modes.restore();
     let remedy = is_confined.then(|| nexus_process::remedy(&outcome, &shell.profile)).flatten();
     let mut text = render(&outcome, timeout, remedy.as_deref());

@@ -5,7 +5,6 @@ mod commands;
 mod files;
 
 use std::path::{Path, PathBuf};
-use std::sync::Mutex;
 
 use nexus_base::file::{Durability, replace};
 use nexus_process::{Helper, Network};
@@ -28,12 +27,11 @@ fn sandbox_helper() {
 /// A throw-away workspace.
 struct Place {
     folder: tempfile::TempDir,
-    groups: Mutex<Vec<(i32, u64)>>,
 }
 
 impl Place {
     fn new() -> Self {
-        let place = Self { folder: tempfile::tempdir().unwrap(), groups: Mutex::default() };
+        let place = Self { folder: tempfile::tempdir().unwrap() };
         for folder in
             ["home", "state/data", "state/credentials", "state/agents/a", "state/user", "skills/one"]
         {
@@ -122,9 +120,7 @@ impl Place {
         arguments: Value,
         cancel: &CancellationToken,
     ) -> ToolOutput {
-        let process_started = |group, started| self.groups.lock().unwrap().push((group, started));
-        let context = ToolContext { cancel, process_started: &process_started };
-        let output = tools.call(name, &arguments, &context).await;
+        let output = tools.call(name, &arguments, cancel).await;
         // The test runner, being the helper here, greets first.
         ToolOutput { text: output.text.replace("\nrunning 1 test\n", ""), ..output }
     }

@@ -6,6 +6,7 @@ mod denied;
 mod environment_is_an_allow_list;
 mod left_over_groups;
 mod lifetime;
+mod listener_is_found;
 mod machine;
 mod network;
 mod real_work;

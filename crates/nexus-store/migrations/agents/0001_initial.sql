@@ -79,14 +79,11 @@ CREATE TABLE tool_calls (
     status                TEXT NOT NULL CHECK (status IN ('intended', 'completed', 'failed', 'interrupted')),
     result                TEXT,
     spawned_session_label TEXT,
-    process_group         INTEGER,
-    process_started       INTEGER,
     started_at            INTEGER NOT NULL,
     completed_at          INTEGER,
     UNIQUE (message_id, sequence)
 ) STRICT;
 CREATE INDEX tool_calls_by_turn ON tool_calls (turn_id);
-CREATE INDEX tool_calls_open ON tool_calls (status) WHERE status = 'intended';
 
 -- What waits for a session, or has been taken by it. One item is one request.
 CREATE TABLE queue_items (
@@ -129,10 +126,9 @@ CREATE TABLE outbox (
     status          TEXT NOT NULL CHECK (status IN ('pending', 'sending', 'delivered')),
     attempts        INTEGER NOT NULL DEFAULT 0,
     created_at      INTEGER NOT NULL,
-    delivered_at    INTEGER,
-    projected_at    INTEGER
+    delivered_at    INTEGER
 ) STRICT;
 CREATE INDEX outbox_undelivered ON outbox (created_at) WHERE status <> 'delivered';
-CREATE INDEX outbox_unprojected ON outbox (created_at) WHERE projected_at IS NULL;
+CREATE INDEX outbox_by_request ON outbox (request_id);
 CREATE INDEX outbox_by_root ON outbox (root_request_id);
 CREATE INDEX outbox_by_session ON outbox (session_label, created_at);

@@ -6,7 +6,9 @@ use nexus_base::id::{BootId, SessionLabel, TurnId};
 use rusqlite::{Connection, OptionalExtension, params};
 
 use super::Agents;
-use super::model::{Item, ItemKind, ItemMode, MessageRole, SessionRecord, SessionRole, TaskStatus, TurnRecord};
+use super::model::{
+    Item, ItemKind, ItemMode, MessageRole, SessionRecord, SessionRole, TaskStatus, TurnRecord,
+};
 use super::{ledger, rows, session};
 use crate::error::StoreError;
 use crate::writer::Sync;
@@ -131,7 +133,11 @@ fn claim(
     Ok(Some(Claim::Fresh(claimed)))
 }
 
-fn left_over(connection: &Connection, label: &SessionLabel, boot: &BootId) -> rusqlite::Result<Option<TurnId>> {
+fn left_over(
+    connection: &Connection,
+    label: &SessionLabel,
+    boot: &BootId,
+) -> rusqlite::Result<Option<TurnId>> {
     connection
         .prepare_cached(
             "SELECT turn_id FROM queue_items \
@@ -153,7 +159,11 @@ fn resume(
     )?;
     connection.execute("UPDATE turns SET attempt = attempt + 1 WHERE id = ?1", [turn_id.as_str()])?;
     let claimed = load(connection, session, turn_id)?;
-    if claimed.turn.attempt > LAST_ATTEMPT { Ok(Claim::GivenUp(claimed)) } else { Ok(Claim::Resumed(claimed)) }
+    if claimed.turn.attempt > LAST_ATTEMPT {
+        Ok(Claim::GivenUp(claimed))
+    } else {
+        Ok(Claim::Resumed(claimed))
+    }
 }
 
 /// Chooses what becomes the next turn: everything when somebody interrupts, results together,

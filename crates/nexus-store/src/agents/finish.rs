@@ -7,8 +7,8 @@ use rusqlite::{Connection, params};
 
 use super::Agents;
 use super::model::{
-    Item, ItemOutcome, MessageRole, OutboxRecord, OutboxState, OutboxStatus, SessionRecord, SessionRole, TaskStatus,
-    TurnStatus,
+    Item, ItemOutcome, MessageRole, OutboxRecord, OutboxState, OutboxStatus, SessionRecord, SessionRole,
+    TaskStatus, TurnStatus,
 };
 use super::{dispatch, ledger, outbox, rows, session};
 use crate::error::StoreError;
@@ -105,8 +105,7 @@ impl Agents {
 
 fn finish_turn(connection: &Connection, finish: &FinishTurn, now: Timestamp) -> rusqlite::Result<Finished> {
     let turn = finish.turn_id.as_str();
-    let session =
-        session::find(connection, &finish.session)?.ok_or(rusqlite::Error::QueryReturnedNoRows)?;
+    let session = session::find(connection, &finish.session)?.ok_or(rusqlite::Error::QueryReturnedNoRows)?;
     if let Some((text, thinking)) = &finish.last_message {
         let sequence = ledger::next_sequence(connection, &finish.turn_id)?;
         ledger::insert_message(
@@ -153,7 +152,9 @@ fn finish_turn(connection: &Connection, finish: &FinishTurn, now: Timestamp) -> 
         .prepare_cached("UPDATE sessions SET head_turn_id = ?2, updated_at = ?3 WHERE label = ?1")?
         .execute(params![finish.session.as_str(), turn, now.0])?;
     connection
-        .prepare_cached("INSERT INTO session_history (session_label, turn_id, changed_at) VALUES (?1, ?2, ?3)")?
+        .prepare_cached(
+            "INSERT INTO session_history (session_label, turn_id, changed_at) VALUES (?1, ?2, ?3)",
+        )?
         .execute(params![finish.session.as_str(), turn, now.0])?;
     connection
         .prepare_cached(

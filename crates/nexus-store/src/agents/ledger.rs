@@ -107,40 +107,6 @@ impl Agents {
         Ok(())
     }
 
-    /// Remembers the process group a call runs in, so that a later life of the daemon can end it.
-    pub fn record_process_group(&self, call: &ToolCallId, group: i32, started: u64) {
-        let call = call.clone();
-        self.database.write_later(move |connection| {
-            connection.execute(
-                "UPDATE tool_calls SET process_group = ?2, process_started = ?3 WHERE id = ?1",
-                params![call.as_str(), group, i64::try_from(started).unwrap_or(i64::MAX)],
-            )?;
-            Ok(())
-        });
-    }
-
-    /// Returns the process groups of calls that never got a result.
-    ///
-    /// # Errors
-    /// The database cannot be read.
-    pub async fn open_process_groups(&self) -> Result<Vec<(i32, u64)>, StoreError> {
-        self.database
-            .read(|connection| {
-                let groups = connection
-                    .prepare_cached(
-                        "SELECT process_group, process_started FROM tool_calls \
-                         WHERE status = 'intended' AND process_group IS NOT NULL",
-                    )?
-                    .query_map([], |row| {
-                        let started: i64 = row.get(1)?;
-                        Ok((row.get(0)?, u64::try_from(started).unwrap_or(0)))
-                    })?
-                    .collect::<rusqlite::Result<_>>()?;
-                Ok(groups)
-            })
-            .await
-    }
-
     /// Returns the turns on the path to `head`, oldest first, at most `limit` of the newest.
     ///
     /// # Errors

@@ -292,6 +292,8 @@ pub enum Overflow {
 pub enum Admitted {
     /// The item waits.
     Queued,
+    /// The item waits; an older one was shortened into another or refused to make room.
+    QueuedInPlaceOfAnother,
     /// It had been admitted before.
     AlreadyThere,
     /// It was refused; a visible line is in the outbox.

@@ -17,15 +17,38 @@ impl Agents {
     /// # Errors
     /// The database cannot be read.
     pub async fn undelivered(&self, limit: usize) -> Result<Vec<OutboxRecord>, StoreError> {
-        self.lines("status <> 'delivered' ORDER BY created_at, id LIMIT ?1", limit).await
+        self.database
+            .read(move |connection| {
+                let lines = connection
+                    .prepare_cached(&format!(
+                        "SELECT {} FROM outbox WHERE status <> 'delivered' ORDER BY created_at, id LIMIT ?1",
+                        rows::OUTBOX_COLUMNS
+                    ))?
+                    .query_map([limit], rows::outbox)?
+                    .collect::<rusqlite::Result<_>>()?;
+                Ok(lines)
+            })
+            .await
     }
 
-    /// Returns delivered lines that are not yet told to the other files.
+    /// Returns the lines that answer one request, oldest first.
     ///
     /// # Errors
     /// The database cannot be read.
-    pub async fn unprojected_lines(&self, limit: usize) -> Result<Vec<OutboxRecord>, StoreError> {
-        self.lines("status = 'delivered' AND projected_at IS NULL ORDER BY created_at, id LIMIT ?1", limit).await
+    pub async fn lines_of_request(&self, request: &RequestId) -> Result<Vec<OutboxRecord>, StoreError> {
+        let request = request.clone();
+        self.database
+            .read(move |connection| {
+                let lines = connection
+                    .prepare_cached(&format!(
+                        "SELECT {} FROM outbox WHERE request_id = ?1 ORDER BY created_at, id",
+                        rows::OUTBOX_COLUMNS
+                    ))?
+                    .query_map([request.as_str()], rows::outbox)?
+                    .collect::<rusqlite::Result<_>>()?;
+                Ok(lines)
+            })
+            .await
     }
 
     /// Marks a line as being said.
@@ -59,7 +82,9 @@ impl Agents {
         self.database
             .write(Sync::Normal, move |connection| {
                 connection
-                    .prepare_cached("UPDATE outbox SET status = 'delivered', delivered_at = ?2 WHERE id = ?1")?
+                    .prepare_cached(
+                        "UPDATE outbox SET status = 'delivered', delivered_at = ?2 WHERE id = ?1",
+                    )?
                     .execute(params![id.as_str(), Timestamp::now().0])?;
                 failpoint::hit("s7.delivered.before_commit");
                 Ok(())
@@ -67,16 +92,6 @@ impl Agents {
             .await?;
         failpoint::hit("s7.delivered.committed");
         Ok(())
-    }
-
-    /// Marks a line as told to the other files.
-    pub fn outbox_projected(&self, id: OutboxId) {
-        self.database.write_later(move |connection| {
-            connection
-                .prepare_cached("UPDATE outbox SET projected_at = ?2 WHERE id = ?1 AND projected_at IS NULL")?
-                .execute(params![id.as_str(), Timestamp::now().0])?;
-            Ok(())
-        });
     }
 
     /// Returns every delivered line of a request's tree, oldest first.
@@ -94,18 +109,6 @@ impl Agents {
                         rows::OUTBOX_COLUMNS
                     ))?
                     .query_map([request.as_str()], rows::outbox)?
-                    .collect::<rusqlite::Result<_>>()?;
-                Ok(lines)
-            })
-            .await
-    }
-
-    async fn lines(&self, condition: &'static str, limit: usize) -> Result<Vec<OutboxRecord>, StoreError> {
-        self.database
-            .read(move |connection| {
-                let lines = connection
-                    .prepare_cached(&format!("SELECT {} FROM outbox WHERE {condition}", rows::OUTBOX_COLUMNS))?
-                    .query_map([limit], rows::outbox)?
                     .collect::<rusqlite::Result<_>>()?;
                 Ok(lines)
             })

@@ -92,7 +92,9 @@ impl Agents {
     pub fn item_projected(&self, id: QueueItemId) {
         self.database.write_later(move |connection| {
             connection
-                .prepare_cached("UPDATE queue_items SET projected_at = ?2 WHERE id = ?1 AND projected_at IS NULL")?
+                .prepare_cached(
+                    "UPDATE queue_items SET projected_at = ?2 WHERE id = ?1 AND projected_at IS NULL",
+                )?
                 .execute(params![id.as_str(), Timestamp::now().0])?;
             Ok(())
         });
@@ -202,11 +204,11 @@ fn admit(
         }
         Overflow::DropOldest => {
             refuse(connection, &waiting[0].new, &full, now)?;
-            Ok(Admitted::Queued)
+            Ok(Admitted::QueuedInPlaceOfAnother)
         }
         Overflow::Summarize => {
             fold(connection, &waiting[0], &waiting[1], now)?;
-            Ok(Admitted::Queued)
+            Ok(Admitted::QueuedInPlaceOfAnother)
         }
     }
 }
@@ -222,7 +224,10 @@ fn fold(connection: &Connection, oldest: &Item, next: &Item, now: Timestamp) -> 
     let short: String = oldest.new.content.chars().take(SHORTENED_LENGTH).collect();
     let cut = if short.len() < oldest.new.content.len() { " […]" } else { "" };
     let content = format!("(earlier, shortened: {short}{cut})\n{}", next.new.content);
-    connection.execute("UPDATE queue_items SET content = ?2 WHERE id = ?1", params![next.new.id.as_str(), content])?;
+    connection.execute(
+        "UPDATE queue_items SET content = ?2 WHERE id = ?1",
+        params![next.new.id.as_str(), content],
+    )?;
     connection.execute(
         "UPDATE queue_items SET root_request_id = ?2 WHERE id = ?1",
         params![oldest.new.id.as_str(), next.new.root_request_id.as_str()],

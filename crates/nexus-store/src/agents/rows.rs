@@ -6,9 +6,7 @@ use nexus_base::id::{
 };
 use rusqlite::{Connection, OptionalExtension, Row};
 
-use super::model::{
-    CallRecord, Item, MessageRecord, NewItem, OutboxRecord, SessionRecord, TurnRecord,
-};
+use super::model::{CallRecord, Item, MessageRecord, NewItem, OutboxRecord, SessionRecord, TurnRecord};
 
 pub(super) const SESSION_COLUMNS: &str = "label, head_turn_id, persona, role, parent_session_label, dispatch_id, \
      task_description, task_status, spawn_depth, settings_json, status, updated_at";

@@ -1,0 +1,191 @@
+//! The tools by which agents work together: `agent_send`, `get_agent_status`, `wait`.
+
+use nexus_base::id::SessionLabel;
+use nexus_protocol::tool::{Replay, ToolSpec};
+use serde_json::{Value, json};
+
+/// Tool that dispatches, messages, cancels and lists workers.
+pub const AGENT_SEND: &str = "agent_send";
+/// Tool that looks at a worker.
+pub const GET_AGENT_STATUS: &str = "get_agent_status";
+/// Tool that ends a manager's turn without more words.
+pub const WAIT: &str = "wait";
+
+/// Older names that models may still use.
+const DISPATCH_ALIAS: &str = "spawn_worker";
+const MESSAGE_ALIAS: &str = "send_message_to_agent";
+
+/// Longest task or message an agent may hand to another, in bytes.
+const LONGEST_TEXT: usize = 64 * 1024;
+
+/// What an agent wants of others.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Coordinate {
+    /// Send a worker off.
+    Dispatch {
+        /// Its task.
+        text: String,
+        /// Catalog role it should take.
+        agent: Option<String>,
+        /// Model it should use.
+        model: Option<String>,
+    },
+    /// Say something to another session.
+    Message {
+        /// `parent`, or a session of one's own workers.
+        target: String,
+        /// The words.
+        text: String,
+    },
+    /// End a worker and everything below it.
+    Cancel {
+        /// The worker.
+        session: SessionLabel,
+    },
+    /// List one's workers.
+    List,
+    /// Look at one worker, or all.
+    Status {
+        /// Which; all when absent.
+        session: Option<SessionLabel>,
+    },
+}
+
+/// Returns whether `tool` belongs to this family.
+pub fn is_coordination(tool: &str) -> bool {
+    matches!(tool, AGENT_SEND | GET_AGENT_STATUS | DISPATCH_ALIAS | MESSAGE_ALIAS)
+}
+
+/// Returns the specification of `agent_send`.
+pub fn agent_send_spec() -> ToolSpec {
+    ToolSpec {
+        name: AGENT_SEND.to_owned(),
+        description: "Work through other agents. dispatch: start a worker on `text` and return at once; its result \
+                      arrives later as a worker_result. message: tell `target` (a worker session, or \"parent\") \
+                      something. cancel: end worker `target`. list: your workers."
+            .to_owned(),
+        input_schema: json!({
+            "type": "object",
+            "properties": {
+                "op": {"type": "string", "enum": ["dispatch", "message", "cancel", "list"]},
+                "text": {"type": "string", "description": "complete task or message; the worker knows nothing else"},
+                "target": {"type": "string", "description": "session label"},
+                "agent": {"type": "string", "description": "catalog role for the worker"},
+                "model": {"type": "string"}
+            },
+            "required": ["op"]
+        }),
+        replay: Replay::Transactional,
+    }
+}
+
+/// Returns the specification of `get_agent_status`.
+pub fn status_spec() -> ToolSpec {
+    ToolSpec {
+        name: GET_AGENT_STATUS.to_owned(),
+        description: "See where a worker stands: status, queue, last words. Without session: all of them."
+            .to_owned(),
+        input_schema: json!({"type": "object", "properties": {"session": {"type": "string"}}}),
+        replay: Replay::Safe,
+    }
+}
+
+/// Returns the specification of `wait`.
+pub fn wait_spec() -> ToolSpec {
+    ToolSpec {
+        name: WAIT.to_owned(),
+        description:
+            "End this turn without saying more; the next worker_result or message starts a new one. Say \
+                      something first, so that nobody sits before silence."
+                .to_owned(),
+        input_schema: json!({"type": "object", "properties": {"reason": {"type": "string"}}}),
+        replay: Replay::Safe,
+    }
+}
+
+/// Reads the arguments of a coordination call; the error is for the model.
+pub fn parse(tool: &str, arguments: &Value) -> Result<Coordinate, String> {
+    let op = match tool {
+        DISPATCH_ALIAS => "dispatch",
+        MESSAGE_ALIAS => "message",
+        GET_AGENT_STATUS => {
+            return Ok(Coordinate::Status { session: text_of(arguments, "session").map(SessionLabel::new) });
+        }
+        _ => arguments.get("op").and_then(Value::as_str).unwrap_or("(missing)"),
+    };
+    match op {
+        "dispatch" => Ok(Coordinate::Dispatch {
+            text: bounded(arguments, &["text", "task", "message"])?,
+            agent: text_of(arguments, "agent"),
+            model: text_of(arguments, "model"),
+        }),
+        "message" => Ok(Coordinate::Message {
+            target: target_of(arguments)
+                .ok_or("agent_send message needs `target`: a session label or \"parent\"")?,
+            text: bounded(arguments, &["text", "message"])?,
+        }),
+        "cancel" => Ok(Coordinate::Cancel {
+            session: SessionLabel::new(
+                target_of(arguments).ok_or("agent_send cancel needs `target`: the worker's session label")?,
+            ),
+        }),
+        "list" => Ok(Coordinate::List),
+        other => Err(format!("agent_send has no op {other:?}; use dispatch, message, cancel or list")),
+    }
+}
+
+fn bounded(arguments: &Value, names: &[&str]) -> Result<String, String> {
+    let text = names.iter().find_map(|name| text_of(arguments, name)).ok_or("`text` is missing or empty")?;
+    if text.len() > LONGEST_TEXT {
+        return Err(format!(
+            "`text` has {} bytes; the most is {LONGEST_TEXT}. Put long material in a file",
+            text.len()
+        ));
+    }
+    Ok(text)
+}
+
+/// Reads `target` as a label or as `{session: …}`; both forms are in use.
+fn target_of(arguments: &Value) -> Option<String> {
+    let target = arguments.get("target")?;
+    match target {
+        Value::String(label) => Some(label.clone()),
+        Value::Object(fields) => fields.get("session").and_then(Value::as_str).map(str::to_owned),
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::Array(_) => None,
+    }
+    .filter(|label| !label.is_empty())
+}
+
+fn text_of(arguments: &Value, name: &str) -> Option<String> {
+    arguments.get(name).and_then(Value::as_str).filter(|text| !text.trim().is_empty()).map(str::to_owned)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(tool: &str, arguments: &Value, expected: Result<Coordinate, &str>) {
+        assert_eq!(parse(tool, arguments), expected.map_err(str::to_owned), "{tool} {arguments}");
+    }
+
+    #[test]
+    fn every_form_of_a_call_is_read() {
+        let dispatch = Coordinate::Dispatch { text: "look".into(), agent: None, model: None };
+        check("agent_send", &json!({"op": "dispatch", "text": "look"}), Ok(dispatch.clone()));
+        check("spawn_worker", &json!({"task": "look"}), Ok(dispatch));
+        let message = Coordinate::Message { target: "parent".into(), text: "hi".into() };
+        check(
+            "agent_send",
+            &json!({"op": "message", "target": {"session": "parent"}, "text": "hi"}),
+            Ok(message),
+        );
+        check("agent_send", &json!({"op": "list"}), Ok(Coordinate::List));
+        check("get_agent_status", &json!({}), Ok(Coordinate::Status { session: None }));
+        check("agent_send", &json!({"op": "dispatch"}), Err("`text` is missing or empty"));
+        check(
+            "agent_send",
+            &json!({}),
+            Err("agent_send has no op \"(missing)\"; use dispatch, message, cancel or list"),
+        );
+    }
+}

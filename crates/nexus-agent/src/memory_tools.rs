@@ -1,0 +1,71 @@
+//! `recall` and `remember`: memory as a model uses it.
+
+use nexus_protocol::tool::{Replay, ToolOutput, ToolSpec};
+use serde_json::{Value, json};
+
+use nexus_memory::{Memory, Provenance};
+
+/// Tool that searches memory.
+pub(crate) const RECALL: &str = "recall";
+/// Tool that keeps a fact.
+pub(crate) const REMEMBER: &str = "remember";
+
+const DEFAULT_LIMIT: usize = 5;
+const HIGHEST_LIMIT: usize = 20;
+
+pub(crate) fn recall_spec() -> ToolSpec {
+    ToolSpec {
+        name: RECALL.to_owned(),
+        description: "Search long-term memory for facts about `query`; gives dated facts, best first."
+            .to_owned(),
+        input_schema: json!({
+            "type": "object",
+            "properties": {"query": {"type": "string"}, "limit": {"type": "integer", "minimum": 1, "maximum": HIGHEST_LIMIT}},
+            "required": ["query"]
+        }),
+        replay: Replay::Safe,
+    }
+}
+
+pub(crate) fn remember_spec() -> ToolSpec {
+    ToolSpec {
+        name: REMEMBER.to_owned(),
+        description: "Keep one fact for good: a whole sentence with names and dates.".to_owned(),
+        input_schema: json!({"type": "object", "properties": {"text": {"type": "string"}}, "required": ["text"]}),
+        // The same sentence is kept once, so keeping it again changes nothing.
+        replay: Replay::Safe,
+    }
+}
+
+pub(crate) async fn recall(memory: &Memory, arguments: &Value) -> ToolOutput {
+    let Some(query) = arguments.get("query").and_then(Value::as_str) else {
+        return ToolOutput::error("recall needs `query`, the words to look for");
+    };
+    let limit = arguments.get("limit").and_then(Value::as_u64).map_or(DEFAULT_LIMIT, |limit| {
+        usize::try_from(limit).unwrap_or(HIGHEST_LIMIT).clamp(1, HIGHEST_LIMIT)
+    });
+    match memory.recall(query, limit).await {
+        Ok(found) if found.is_empty() => ToolOutput::ok("nothing found"),
+        Ok(found) => {
+            let lines: Vec<String> = found
+                .iter()
+                .map(|fact| {
+                    let moment = fact.as_of.to_local_rfc3339();
+                    format!("{}: {}", moment.get(..10).unwrap_or(&moment), fact.text)
+                })
+                .collect();
+            ToolOutput::ok(lines.join("\n"))
+        }
+        Err(error) => ToolOutput::error(format!("memory did not answer: {error}")),
+    }
+}
+
+pub(crate) async fn remember(memory: &Memory, arguments: &Value, provenance: Provenance) -> ToolOutput {
+    let Some(text) = arguments.get("text").and_then(Value::as_str) else {
+        return ToolOutput::error("remember needs `text`, one whole sentence");
+    };
+    match memory.remember(text, None, provenance).await {
+        Ok(_) => ToolOutput::ok(format!("remembered: {}", text.trim())),
+        Err(error) => ToolOutput::error(format!("not remembered: {error}")),
+    }
+}

@@ -1,0 +1,351 @@
+//! `nexus start`: the boot order, serving, and the way down.
+
+mod compose;
+mod error;
+mod steps;
+
+use std::future::Future;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use nexus_base::id::BootId;
+use nexus_base::lock::{HeldLock, LockError};
+use nexus_credentials::{CredentialFolder, SyncRequest, boot_sync};
+use nexus_process::FileRecord;
+use nexus_protocol::bus::BusBody;
+use nexus_store::runtime::BootEnd;
+use nexus_store::{OpenMode, Store, StoreError};
+use nexus_workspace::Layout;
+use nexus_workspace::config::{self, Loaded, Overrides, Settings};
+use nexus_workspace::trust::{self, Trust, TrustFolder};
+use tokio::net::TcpListener;
+use tokio_util::sync::CancellationToken;
+
+use crate::Runtime;
+use crate::engine::explain;
+use crate::recover::{self, Recovered};
+use crate::runtime::{BootNotes, SERVING, STOPPING};
+use crate::signals::{Ask, Signals};
+
+use self::compose::compose;
+pub use self::error::StartError;
+use self::steps::Steps;
+
+/// How long running turns may go on after a stop was asked for.
+const PATIENCE: Duration = Duration::from_secs(30);
+/// Starts in a row that never became ready before the next one is held back.
+const TOLERATED_FAILURES: u32 = 3;
+/// Longest a start is held back.
+const LONGEST_BACK_OFF: Duration = Duration::from_secs(30);
+/// Where the number of such starts is kept.
+const UNREADY_STARTS: &str = "boot.unready_starts";
+/// File under `state/` naming the processes of running tool calls.
+const TOOL_PROCESSES: &str = "tool-processes.json";
+/// Where it is kept that the credential reminder was given.
+const REMINDED: &str = "note.credentials";
+
+/// What `nexus start` was told.
+#[derive(Debug, Clone)]
+pub struct StartOptions {
+    /// The workspace.
+    pub layout: Layout,
+    /// Where trust records lie.
+    pub trust_folder: TrustFolder,
+    /// Port to use instead of the configured one.
+    pub port: Option<u16>,
+    /// The environment as it was at start; the only copy the daemon looks at.
+    pub environment: Vec<(String, String)>,
+    /// The person's home folder.
+    pub home: PathBuf,
+}
+
+/// Boots, serves until told to stop, and goes down in order.
+///
+/// `ready` is called once, with the address, when `/health` answers 200. `serve` gets the running
+/// daemon, its listener and a future that ends when serving must.
+///
+/// # Errors
+/// See [`StartError`]; nothing was served then.
+pub async fn start<Serving>(
+    options: StartOptions,
+    ready: impl FnOnce(SocketAddr),
+    serve: impl FnOnce(Runtime, TcpListener, CancellationToken) -> Serving,
+) -> Result<(), StartError>
+where
+    Serving: Future<Output = std::io::Result<()>> + Send + 'static,
+{
+    let mut signals = Signals::listen().map_err(StartError::Serve)?;
+    let mut steps = Steps::default();
+    let mut lock = steps.step("lock", || take_lock(&options.layout))?;
+    let loaded = steps.step("config", || load(&options))?;
+    let store = steps.step("databases", || {
+        Ok::<_, StartError>(Store::open(&options.layout.data(), OpenMode::ReadWrite)?)
+    })?;
+    let boot = BootId::generate();
+    let outcome = run(&options, loaded, &store, &boot, &mut lock, &mut signals, steps, ready, serve).await;
+    let end = if outcome.is_ok() { BootEnd::Clean } else { BootEnd::Failed };
+    if let Err(error) = store.runtime().boot_ended(boot, end).await {
+        tracing::warn!(%error, "the end of this boot could not be noted");
+    }
+    store.close().await;
+    lock.release();
+    outcome
+}
+
+#[expect(clippy::too_many_arguments, reason = "the one place where everything meets")]
+async fn run<Serving>(
+    options: &StartOptions,
+    loaded: Loaded,
+    store: &Store,
+    boot: &BootId,
+    lock: &mut HeldLock,
+    signals: &mut Signals,
+    mut steps: Steps,
+    ready: impl FnOnce(SocketAddr),
+    serve: impl FnOnce(Runtime, TcpListener, CancellationToken) -> Serving,
+) -> Result<(), StartError>
+where
+    Serving: Future<Output = std::io::Result<()>> + Send + 'static,
+{
+    let started = Instant::now();
+    store.runtime().boot_started(boot.clone(), std::process::id()).await?;
+    let unready = count_start(store).await?;
+    hold_back(unready, signals).await;
+
+    let clock = Instant::now();
+    let mut warnings: Vec<String> = loaded
+        .warnings
+        .iter()
+        .map(|problem| format!("{}: {}; {}", problem.key, problem.message, problem.fix))
+        .collect();
+    steps.done("credentials", clock, sync_credentials(options, &loaded.settings, &mut warnings));
+    let clock = Instant::now();
+    let owner = nexus_identity::seed_owner(store.identity()).await?;
+    steps.done("owner", clock, if owner.created { "made".to_owned() } else { owner.name });
+    let owner = owner.entity;
+    let clock = Instant::now();
+    let note = match nexus_automation::seed(store, &options.layout).await {
+        Ok(report) => report.to_string(),
+        Err(error) => {
+            warnings.push(format!("automations: {}", explain(&error)));
+            "degraded".to_owned()
+        }
+    };
+    steps.done("automations", clock, note);
+
+    let clock = Instant::now();
+    let listener = listen(&loaded.settings, options.port).await?;
+    let address = listener.local_addr().map_err(StartError::Serve)?;
+    lock.note(&address.port().to_string()).map_err(StartError::Lock)?;
+    let (processes, left_over) =
+        FileRecord::open(&options.layout.state().join(TOOL_PROCESSES)).map_err(StartError::Lock)?;
+    let processes = Arc::new(processes);
+    let runtime = compose(options, loaded.settings, store, boot, owner, Arc::clone(&processes), started);
+    let ending = CancellationToken::new();
+    let serving = tokio::spawn(serve(runtime.clone(), listener, ending.clone()));
+    steps.done("server", clock, address.to_string());
+    steps.done("adapters", Instant::now(), "none configured".to_owned());
+    let clock = Instant::now();
+    let mut active = nexus_automation::load_active(store).await?;
+    if !standing(options).is_trusted() {
+        // A copied workspace brings rows of its own; only ours run until somebody vouches for the rest.
+        active = active.only_shipped();
+        warnings.push("this workspace is not trusted here; `nexus trust` after a look at it".to_owned());
+    }
+    steps.done("hooks", clock, format!("{} active automations", active.len()));
+    let clock = Instant::now();
+    let ended = recover::end_processes(left_over, processes).await;
+    let recovered = take_up(&runtime, store, ended).await?;
+    steps.done("recovery", clock, recovered.to_string());
+    remind(&runtime, options, store).await?;
+
+    for step in &steps.done {
+        tracing::info!(step = step.step, microseconds = step.duration_us, note = step.note, "boot step");
+    }
+    for warning in &warnings {
+        tracing::warn!(warning, "starting degraded");
+    }
+    *runtime.shared.notes.lock().unwrap_or_else(std::sync::PoisonError::into_inner) =
+        BootNotes { steps: steps.done, warnings };
+    store.runtime().kv_set(UNREADY_STARTS, "0").await?;
+    runtime.set_phase(SERVING);
+    runtime.shared.bus.publish(None, BusBody::Started { version: env!("CARGO_PKG_VERSION").to_owned() });
+    ready(address);
+
+    let outcome = serve_until_stopped(&runtime, options, signals, serving, &ending).await;
+    go_down(&runtime, signals).await;
+    outcome
+}
+
+fn take_lock(layout: &Layout) -> Result<HeldLock, StartError> {
+    if !layout.config().exists() {
+        return Err(StartError::NoWorkspace(layout.root().to_owned()));
+    }
+    match HeldLock::acquire(&layout.lock()) {
+        Ok(lock) => Ok(lock),
+        Err(LockError::Held { holder, .. }) => Err(StartError::AlreadyRunning(holder)),
+        Err(LockError::File(error)) => Err(StartError::Lock(error)),
+    }
+}
+
+fn load(options: &StartOptions) -> Result<Loaded, StartError> {
+    let overrides = Overrides { flags: Vec::new(), environment: &options.environment };
+    let loaded = config::load(&options.layout, standing(options), &overrides)?;
+    if let Err(error) = config::keep_last_good(&options.layout, &loaded.document) {
+        tracing::warn!(error = explain(&error), "the last good configuration could not be kept");
+    }
+    Ok(loaded)
+}
+
+/// Returns whose the workspace is; doubt means that it is a stranger's.
+fn standing(options: &StartOptions) -> Trust {
+    trust::standing(&options.trust_folder, &options.layout).unwrap_or(Trust::NoRecord)
+}
+
+/// Counts this start; a start that becomes ready sets the count back.
+async fn count_start(store: &Store) -> Result<u32, StoreError> {
+    let before: u32 =
+        store.runtime().kv_get(UNREADY_STARTS).await?.and_then(|text| text.parse().ok()).unwrap_or(0);
+    store.runtime().kv_set(UNREADY_STARTS, &(before + 1).to_string()).await?;
+    Ok(before)
+}
+
+/// Keeps a start that would fail like the ones before it from burning the machine.
+async fn hold_back(unready: u32, signals: &mut Signals) {
+    let Some(over) = unready.checked_sub(TOLERATED_FAILURES) else { return };
+    let pause = Duration::from_secs(1u64 << over.min(5)).min(LONGEST_BACK_OFF);
+    tracing::warn!(unready, ?pause, "the last starts never became ready; waiting before this one");
+    tokio::select! {
+        () = tokio::time::sleep(pause) => {}
+        _ = signals.next() => {}
+    }
+}
+
+fn sync_credentials(options: &StartOptions, settings: &Settings, warnings: &mut Vec<String>) -> String {
+    let folder = CredentialFolder::new(options.layout.credentials());
+    let request = SyncRequest {
+        environment: &options.environment,
+        home: Some(&options.home),
+        ttl: settings.credentials.sync_ttl,
+    };
+    match boot_sync(&folder, &request) {
+        Ok(report) => {
+            warnings.extend(report.problems.iter().map(|problem| format!("credentials: {problem}")));
+            format!("{} accounts, {} new", report.total, report.added.len())
+        }
+        Err(error) => {
+            warnings.push(format!("credentials: {}", explain(&error)));
+            "degraded".to_owned()
+        }
+    }
+}
+
+/// Port 0 asks the system for a free one.
+async fn listen(settings: &Settings, port: Option<u16>) -> Result<TcpListener, StartError> {
+    let port = port.unwrap_or(settings.runtime.port);
+    let address = SocketAddr::new(settings.runtime.bind.ip(), port);
+    TcpListener::bind(address).await.map_err(|source| {
+        if source.kind() == std::io::ErrorKind::AddrInUse {
+            StartError::PortTaken { port, holder: nexus_process::listener_of(port) }
+        } else {
+            StartError::Listen { port, source }
+        }
+    })
+}
+
+/// Takes up what an earlier life left, in the order that keeps each step repeatable.
+async fn take_up(runtime: &Runtime, store: &Store, processes: usize) -> Result<Recovered, StoreError> {
+    let accepted = recover::readmit(store, &runtime.shared.pipeline).await?;
+    let sessions = runtime.shared.broker.recover().await?;
+    let traces = recover::close_traces(store).await?;
+    Ok(Recovered { processes, accepted, sessions, traces })
+}
+
+/// Leaves the reminder about credentials once per workspace, and again if they came and went.
+async fn remind(runtime: &Runtime, options: &StartOptions, store: &Store) -> Result<(), StoreError> {
+    let onboarded = nexus_workspace::persona::is_onboarded(&options.layout).unwrap_or(false);
+    let none = CredentialFolder::new(options.layout.credentials()).is_empty().unwrap_or(false);
+    let reminded = store.runtime().kv_get(REMINDED).await?.as_deref() == Some("given");
+    if none && onboarded && !reminded {
+        runtime.shared.workshop.remind_of_credentials();
+        store.runtime().kv_set(REMINDED, "given").await?;
+    } else if !none && reminded {
+        store.runtime().kv_set(REMINDED, "").await?;
+    }
+    Ok(())
+}
+
+async fn serve_until_stopped(
+    runtime: &Runtime,
+    options: &StartOptions,
+    signals: &mut Signals,
+    mut serving: tokio::task::JoinHandle<std::io::Result<()>>,
+    ending: &CancellationToken,
+) -> Result<(), StartError> {
+    loop {
+        tokio::select! {
+            ask = signals.next() => match ask {
+                Ask::Reload => reload(runtime, options),
+                Ask::Stop => break,
+            },
+            served = &mut serving => {
+                return match served {
+                    Ok(Ok(())) => Ok(()),
+                    Ok(Err(error)) => Err(StartError::Serve(error)),
+                    Err(error) => Err(StartError::Serve(std::io::Error::other(error))),
+                };
+            }
+        }
+    }
+    tracing::info!("stopping: running turns may end, nothing new is taken");
+    runtime.set_phase(STOPPING);
+    runtime.shared.bus.publish(None, BusBody::Stopping);
+    runtime.shared.pipeline.drain().await;
+    tokio::select! {
+        () = runtime.shared.broker.drain(PATIENCE) => {}
+        // A second signal means now.
+        _ = signals.next() => runtime.shared.broker.drain(Duration::ZERO).await,
+    }
+    runtime.shared.stopping.cancel();
+    ending.cancel();
+    match tokio::time::timeout(Duration::from_secs(6), serving).await {
+        Ok(Ok(Err(error))) => Err(StartError::Serve(error)),
+        Ok(Ok(Ok(())) | Err(_)) | Err(_) => Ok(()),
+    }
+}
+
+/// Makes sure that everything is told to stop, whichever way serving ended.
+async fn go_down(runtime: &Runtime, _signals: &mut Signals) {
+    runtime.set_phase(STOPPING);
+    runtime.shared.stopping.cancel();
+    runtime.shared.broker.drain(Duration::ZERO).await;
+}
+
+/// Reads the configuration again; an invalid one changes nothing.
+fn reload(runtime: &Runtime, options: &StartOptions) {
+    match load(options) {
+        Ok(loaded) => {
+            let old = runtime.shared.workshop.settings();
+            let new = loaded.settings;
+            if old.runtime.port != new.runtime.port || old.runtime.bind != new.runtime.bind {
+                tracing::warn!("runtime.port and runtime.bind take effect at the next start");
+            }
+            runtime.shared.redactor.register(new.runtime.auth.token.expose());
+            runtime.shared.workshop.settings.store(Arc::new(new));
+            let warnings = loaded
+                .warnings
+                .iter()
+                .map(|problem| format!("{}: {}; {}", problem.key, problem.message, problem.fix))
+                .collect();
+            runtime.shared.notes.lock().unwrap_or_else(std::sync::PoisonError::into_inner).warnings =
+                warnings;
+            runtime.shared.bus.publish(None, BusBody::ConfigReloaded);
+            tracing::info!("the configuration was read again");
+        }
+        Err(error) => {
+            tracing::error!(error = explain(&error), hint = ?error.hint(), "the new configuration is invalid; the old one stays")
+        }
+    }
+}

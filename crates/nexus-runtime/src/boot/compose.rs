@@ -1,0 +1,105 @@
+//! Everything the daemon is made of, put together once.
+
+use std::sync::Arc;
+use std::sync::atomic::AtomicU8;
+use std::time::Instant;
+
+use nexus_base::id::{BootId, EntityId};
+use nexus_base::redact::Redactor;
+use nexus_guide::Guide;
+use nexus_llm::Model;
+use nexus_memory::Memory;
+use nexus_process::FileRecord;
+use nexus_session::{Broker, BrokerLimits, BrokerParts};
+use nexus_store::Store;
+use nexus_store::agents::Overflow;
+use nexus_workspace::config::{DropPolicy, Settings};
+use tokio_util::sync::CancellationToken;
+
+use super::StartOptions;
+use crate::engine::Workshop;
+use crate::observer::{Counters, Recorder};
+use crate::pipeline::Pipeline;
+use crate::run_socket::RunCommands;
+use crate::runtime::{STARTING, Shared};
+use crate::{Bus, Runtime};
+
+pub(super) fn compose(
+    options: &StartOptions,
+    settings: Settings,
+    store: &Store,
+    boot: &BootId,
+    owner: EntityId,
+    processes: Arc<FileRecord>,
+    started: Instant,
+) -> Runtime {
+    let redactor = Arc::new(Redactor::new());
+    redactor.register(settings.runtime.auth.token.expose());
+    let bus = Bus::new();
+    let counters = Arc::new(Counters::default());
+    let recorder = Arc::new(Recorder {
+        store: store.clone(),
+        bus: bus.clone(),
+        counters: Arc::clone(&counters),
+        redactor: Arc::clone(&redactor),
+    });
+    let memory = Memory::new(store.memory().clone());
+    let commands = Arc::new(RunCommands {
+        environment: options.environment.clone(),
+        credentials: options.layout.credentials(),
+        memory: memory.clone(),
+        runtime: tokio::runtime::Handle::current(),
+    });
+    let limits = limits(&settings);
+    let model: Arc<dyn Model> = Arc::new(Guide::new());
+    let workshop = Arc::new(Workshop::new(
+        options.layout.clone(),
+        settings,
+        model,
+        memory,
+        commands,
+        processes,
+        options.home.clone(),
+    ));
+    let broker = Broker::new(BrokerParts {
+        agents: store.agents().clone(),
+        boot: boot.clone(),
+        engine: Arc::clone(&workshop) as Arc<dyn nexus_session::Engine>,
+        observer: Arc::clone(&recorder) as Arc<dyn nexus_session::Observer>,
+        limits,
+    });
+    let pipeline =
+        Arc::new(Pipeline::new(store.clone(), broker.clone(), recorder, Arc::clone(&workshop), owner));
+    Runtime {
+        shared: Arc::new(Shared {
+            store: store.clone(),
+            broker,
+            pipeline,
+            workshop,
+            counters,
+            redactor,
+            bus,
+            health: AtomicU8::new(STARTING),
+            started,
+            root: options.layout.root().to_owned(),
+            notes: std::sync::Mutex::default(),
+            stopping: CancellationToken::new(),
+        }),
+    }
+}
+
+fn limits(settings: &Settings) -> BrokerLimits {
+    BrokerLimits {
+        queue_cap: settings.queue.cap,
+        overflow: match settings.queue.drop_policy {
+            DropPolicy::Summarize => Overflow::Summarize,
+            DropPolicy::Oldest => Overflow::DropOldest,
+            DropPolicy::Reject => Overflow::RejectNew,
+        },
+        debounce: settings.queue.debounce,
+        worker_depth: settings.agents.max_worker_depth,
+        concurrent_workers: settings.agents.max_concurrent_workers,
+        turn_timeout: settings.agents.turn_timeout,
+        worker_timeout: settings.agents.worker_timeout,
+    }
+}

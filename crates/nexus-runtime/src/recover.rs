@@ -1,0 +1,87 @@
+//! Going on after a crash, before the daemon says that it is ready.
+
+use std::sync::Arc;
+
+use nexus_process::{FileRecord, GroupRecord, LiveGroup, end_left_over};
+use nexus_store::runtime::{RequestStatus, RequestUpdate};
+use nexus_store::{Store, StoreError};
+
+use crate::pipeline::Pipeline;
+
+/// Accepted events looked at in one go.
+const BATCH: u32 = 500;
+
+/// What was found and taken up again.
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Recovered {
+    pub(crate) processes: usize,
+    pub(crate) accepted: usize,
+    pub(crate) sessions: usize,
+    pub(crate) traces: usize,
+}
+
+impl std::fmt::Display for Recovered {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        if *self == Self::default() {
+            return formatter.write_str("nothing was left over");
+        }
+        write!(
+            formatter,
+            "ended {} left-over processes, took up {} messages and {} sessions, closed {} traces",
+            self.processes, self.accepted, self.sessions, self.traces
+        )
+    }
+}
+
+/// Ends what tool calls of an earlier life left running; returns how many processes. Comes first: a
+/// resumed turn must not meet its own past still at work.
+pub(crate) async fn end_processes(groups: Vec<LiveGroup>, record: Arc<FileRecord>) -> usize {
+    let ended = tokio::task::spawn_blocking(move || {
+        let mut ended = 0;
+        for group in &groups {
+            ended += end_left_over(group);
+            record.ended(&group.mark);
+        }
+        ended
+    });
+    ended.await.unwrap_or(0)
+}
+
+/// Puts acknowledged messages into their queues again; those that are there already stay as they are.
+pub(crate) async fn readmit(store: &Store, pipeline: &Pipeline) -> Result<usize, StoreError> {
+    let mut count = 0;
+    let mut seen = std::collections::HashSet::new();
+    loop {
+        let accepted = store.events().accepted(BATCH).await?;
+        let fresh: Vec<_> =
+            accepted.into_iter().filter(|event| seen.insert(event.request_id.clone())).collect();
+        for event in &fresh {
+            pipeline.readmit(event).await?;
+        }
+        count += fresh.len();
+        if fresh.len() < BATCH as usize {
+            return Ok(count);
+        }
+    }
+}
+
+/// Closes traces that no longer belong to anything that will run.
+pub(crate) async fn close_traces(store: &Store) -> Result<usize, StoreError> {
+    let mut count = 0;
+    for request in store.runtime().unfinished_requests().await? {
+        // Whatever has an item or a promise is carried on and closes its trace itself.
+        if store.agents().item_of_request(&request.id).await?.is_some()
+            || store.events().inbox_state(request.event_id.clone()).await?.is_some()
+        {
+            continue;
+        }
+        let update = RequestUpdate {
+            error_stage: Some(request.stage.clone()),
+            error_message: Some("the daemon stopped before this was accepted".to_owned()),
+            ..RequestUpdate::default()
+        };
+        store.runtime().request_finished(request.id.clone(), RequestStatus::Failed, update).await?;
+        count += 1;
+    }
+    Ok(count)
+}

@@ -1,0 +1,7 @@
+//! Reports that need no daemon: what `status`, `trace`, `sessions` and `identity` show.
+
+mod status;
+mod trace;
+
+pub use status::{IdentityReport, StatusReport, StatusRequest, identity, status};
+pub use trace::{recent_requests, request_view, sessions};

@@ -1,0 +1,185 @@
+//! Where a workspace stands, read from its files alone: no daemon, no sync, no writing.
+
+use std::path::PathBuf;
+
+use nexus_base::file::FileError;
+use nexus_base::lock;
+use nexus_credentials::CredentialFolder;
+use nexus_workspace::config::Settings;
+use nexus_workspace::persona;
+use nexus_workspace::trust::Trust;
+use nexus_workspace::{Layout, skills};
+use serde::Serialize;
+
+/// What a report is about.
+#[derive(Debug, Clone, Copy)]
+pub struct StatusRequest<'a> {
+    /// The workspace.
+    pub layout: &'a Layout,
+    /// Its settings.
+    pub settings: &'a Settings,
+    /// Whose it is.
+    pub trust: Trust,
+}
+
+/// Where a workspace stands.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct StatusReport {
+    /// Root folder.
+    pub workspace: PathBuf,
+    /// State folder.
+    pub state_dir: PathBuf,
+    /// Version of this program.
+    pub version: String,
+    /// Whether the workspace is its owner's.
+    pub trust: Trust,
+    /// Who lives here.
+    pub identity: IdentityReport,
+    /// Whether onboarding is still to come.
+    pub bootstrap: Bootstrap,
+    /// Whether a persona has an identity.
+    pub onboarded: bool,
+    /// Installed skills.
+    pub skills: Vec<String>,
+    /// Known credentials.
+    pub credentials: Credentials,
+    /// The daemon.
+    pub runtime: Daemon,
+    /// What to do next.
+    pub suggestions: Vec<String>,
+}
+
+/// Who lives in a workspace.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct IdentityReport {
+    /// Persona folder's name.
+    pub agent_id: Option<String>,
+    /// What the assistant is called.
+    pub agent_name: Option<String>,
+    /// What the person is called.
+    pub user_name: Option<String>,
+    /// Where the files are.
+    pub paths: IdentityPaths,
+}
+
+/// Where the identity files are; only those that exist.
+#[derive(Debug, Clone, Default, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct IdentityPaths {
+    /// The assistant's IDENTITY.md.
+    pub agent_identity: Option<PathBuf>,
+    /// The assistant's SOUL.md.
+    pub agent_soul: Option<PathBuf>,
+    /// The person's IDENTITY.md.
+    pub user_identity: Option<PathBuf>,
+}
+
+/// Whether onboarding is still to come.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Bootstrap {
+    /// No persona folder exists.
+    pub needed: bool,
+    /// The onboarding text, while it is needed.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub prompt: Option<String>,
+}
+
+/// Known credentials.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Credentials {
+    /// Accounts.
+    pub total: usize,
+}
+
+/// The daemon.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Daemon {
+    /// Whether somebody holds the workspace's lock.
+    pub running: bool,
+    /// That process.
+    pub pid: Option<u32>,
+    /// The port it serves on, or would.
+    pub port: u16,
+}
+
+/// Longest onboarding text that is shown.
+const LONGEST_PROMPT: u64 = 64 * 1024;
+
+/// Reads where a workspace stands.
+///
+/// # Errors
+/// A file that exists cannot be read.
+pub fn status(request: &StatusRequest<'_>) -> Result<StatusReport, FileError> {
+    let StatusRequest { layout, settings, trust } = *request;
+    let identity = identity(layout, settings)?;
+    let needed = persona::needs_bootstrap(layout)?;
+    let onboarded = persona::is_onboarded(layout)?;
+    let credentials = CredentialFolder::new(layout.credentials()).summary()?;
+    let holder = lock::inspect(&layout.lock());
+    let port = holder.as_ref().and_then(|holder| holder.note.as_ref()?.parse().ok());
+    let runtime = Daemon {
+        running: holder.is_some(),
+        pid: holder.map(|holder| holder.pid),
+        port: port.unwrap_or(settings.runtime.port),
+    };
+    let prompt =
+        if needed { nexus_base::file::read_text(&layout.bootstrap_md(), LONGEST_PROMPT).ok() } else { None };
+    let suggestions = suggestions(&runtime, needed, trust, credentials.total);
+    Ok(StatusReport {
+        workspace: layout.root().to_owned(),
+        state_dir: layout.state().to_owned(),
+        version: env!("CARGO_PKG_VERSION").to_owned(),
+        trust,
+        identity,
+        bootstrap: Bootstrap { needed, prompt },
+        onboarded,
+        skills: skills::names(layout)?,
+        credentials: Credentials { total: credentials.total },
+        runtime,
+        suggestions,
+    })
+}
+
+/// Reads who lives in a workspace.
+///
+/// # Errors
+/// A file that exists cannot be read.
+pub fn identity(layout: &Layout, settings: &Settings) -> Result<IdentityReport, FileError> {
+    let persona = persona::active_persona(layout, settings)?;
+    let user = persona::read_user(layout)?;
+    let user_name = user.as_ref().and_then(|user| {
+        let matter = user.front_matter();
+        matter.get("call").or_else(|| matter.get("name")).map(str::to_owned)
+    });
+    let folder = persona.as_ref().map(|persona| layout.persona(&persona.slug));
+    Ok(IdentityReport {
+        agent_id: persona.as_ref().map(|persona| persona.slug.as_str().to_owned()),
+        agent_name: persona.as_ref().map(|persona| persona.name.clone()),
+        user_name,
+        paths: IdentityPaths {
+            agent_identity: folder.as_ref().map(|folder| folder.join("IDENTITY.md")),
+            agent_soul: folder
+                .filter(|_| persona.as_ref().is_some_and(|persona| persona.soul.is_some()))
+                .map(|folder| folder.join("SOUL.md")),
+            user_identity: user.map(|_| layout.user_identity()),
+        },
+    })
+}
+
+fn suggestions(daemon: &Daemon, needs_bootstrap: bool, trust: Trust, credentials: usize) -> Vec<String> {
+    let mut suggestions = Vec::new();
+    if !trust.is_trusted() {
+        suggestions.push("this workspace was not made here: look at it, then `nexus trust`".to_owned());
+    }
+    if needs_bootstrap {
+        suggestions.push("`nexus up` starts the first conversation".to_owned());
+    } else if !daemon.running {
+        suggestions.push("`nexus up` starts the daemon and talks to it".to_owned());
+    }
+    if credentials == 0 {
+        suggestions.push("`nexus credential scan` looks for keys in the environment".to_owned());
+    }
+    suggestions
+}

@@ -1,0 +1,164 @@
+//! `nexus …` inside a tool call: served over a socket that belongs to that one call.
+//!
+//! The command runs here, in the daemon, with the worker's rights: it sees the daemon's start-up
+//! environment (names and masked values only) and never a token. What could widen anybody's rights
+//! is refused, whoever asks.
+
+use std::io;
+use std::os::unix::net::UnixStream as StdUnixStream;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use nexus_agent::tools::OpenRunSocket;
+use nexus_credentials::{CredentialFolder, Depth, scan};
+use nexus_memory::{Memory, Provenance};
+use nexus_protocol::run::{LONGEST_LINE, RunReply, RunRequest};
+use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
+use tokio::net::UnixStream;
+
+use crate::engine::explain;
+
+/// Facts a `memory recall` inside a call gives at most.
+const RECALL_LIMIT: usize = 10;
+
+/// Commands of the daemon that workers may use.
+#[derive(Debug)]
+pub(crate) struct RunCommands {
+    pub(crate) environment: Vec<(String, String)>,
+    pub(crate) credentials: PathBuf,
+    pub(crate) memory: Memory,
+    pub(crate) runtime: tokio::runtime::Handle,
+}
+
+impl RunCommands {
+    /// Returns what opens a call's socket: the program's end; ours is served until it closes.
+    pub(crate) fn opener(self: &Arc<Self>) -> OpenRunSocket {
+        let commands = Arc::clone(self);
+        Arc::new(move || {
+            let (ours, theirs) = StdUnixStream::pair()?;
+            ours.set_nonblocking(true)?;
+            let _inside = commands.runtime.enter();
+            let ours = UnixStream::from_std(ours)?;
+            let commands = Arc::clone(&commands);
+            let served = commands.runtime.clone();
+            served.spawn(async move {
+                if let Err(error) = commands.serve(ours).await {
+                    tracing::debug!(%error, "a tool call's socket ended");
+                }
+            });
+            Ok(theirs)
+        })
+    }
+
+    async fn serve(&self, stream: UnixStream) -> io::Result<()> {
+        let (read, mut write) = stream.into_split();
+        let mut read = BufReader::new(read);
+        loop {
+            let mut line = Vec::new();
+            let limit = u64::try_from(LONGEST_LINE).unwrap_or(u64::MAX);
+            if (&mut read).take(limit).read_until(b'\n', &mut line).await? == 0 {
+                return Ok(());
+            }
+            let reply = match serde_json::from_slice::<RunRequest>(&line) {
+                Ok(request) => self.run(&request.arguments).await,
+                Err(error) => failed(&format!("the request is not readable: {error}"), None),
+            };
+            let mut answer = serde_json::to_vec(&reply).map_err(io::Error::other)?;
+            answer.push(b'\n');
+            write.write_all(&answer).await?;
+        }
+    }
+
+    async fn run(&self, arguments: &[String]) -> RunReply {
+        let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
+        match words.as_slice() {
+            ["credential", "scan", flags @ ..] => self.credential_scan(flags),
+            ["credential", "list", ..] => self.credential_list(),
+            ["memory", "recall", query @ ..] if !query.is_empty() => self.recall(&plain(query)).await,
+            ["memory", "add", text @ ..] if !text.is_empty() => self.remember(&plain(text)).await,
+            _ => failed(
+                &format!("`nexus {}` is not available inside a tool call", words.join(" ")),
+                Some(
+                    "credential scan|list and memory recall|add are; for the rest ask the owner to run it in a terminal",
+                ),
+            ),
+        }
+    }
+
+    fn credential_scan(&self, flags: &[&str]) -> RunReply {
+        let known = ["--json", "--deep", "--import", "--yes"];
+        if let Some(unknown) = flags.iter().find(|flag| !known.contains(flag)) {
+            return failed(
+                &format!("credential scan has no {unknown}"),
+                Some("use --deep, --import, --yes, --json"),
+            );
+        }
+        let depth = if flags.contains(&"--deep") { Depth::Deep } else { Depth::Known };
+        let folder = CredentialFolder::new(&self.credentials);
+        let mut findings = scan(&self.environment, depth);
+        let outcome = if flags.contains(&"--import") {
+            folder.import(&mut findings)
+        } else {
+            folder.mark_imported(&mut findings)
+        };
+        if let Err(error) = outcome {
+            return failed(&explain(&error), None);
+        }
+        if flags.contains(&"--json") {
+            return json(&findings);
+        }
+        let mut text = String::new();
+        for finding in &findings.findings {
+            text.push_str(&format!("{}  {}  {}\n", finding.variable, finding.service, finding.masked));
+        }
+        if findings.findings.is_empty() {
+            text.push_str("no credentials in the environment\n");
+        }
+        for name in &findings.imported {
+            text.push_str(&format!("imported {name}\n"));
+        }
+        done(text)
+    }
+
+    fn credential_list(&self) -> RunReply {
+        match CredentialFolder::new(&self.credentials).list() {
+            Ok(listed) => json(&listed),
+            Err(error) => failed(&explain(&error), None),
+        }
+    }
+
+    async fn recall(&self, query: &str) -> RunReply {
+        match self.memory.recall(query, RECALL_LIMIT).await {
+            Ok(found) if found.is_empty() => done("nothing found\n".to_owned()),
+            Ok(found) => done(found.iter().map(|fact| format!("{}  {}\n", fact.as_of, fact.text)).collect()),
+            Err(error) => failed(&error.to_string(), None),
+        }
+    }
+
+    async fn remember(&self, text: &str) -> RunReply {
+        match self.memory.remember(text, None, Provenance::Agent).await {
+            Ok(id) => done(format!("{id}\n")),
+            Err(error) => failed(&error.to_string(), None),
+        }
+    }
+}
+
+fn plain(words: &[&str]) -> String {
+    words.iter().filter(|word| **word != "--json").copied().collect::<Vec<_>>().join(" ")
+}
+
+fn json(value: &impl serde::Serialize) -> RunReply {
+    match serde_json::to_string(value) {
+        Ok(text) => done(format!("{text}\n")),
+        Err(error) => failed(&error.to_string(), None),
+    }
+}
+
+fn done(stdout: String) -> RunReply {
+    RunReply { exit_code: 0, stdout, stderr: String::new() }
+}
+
+fn failed(message: &str, hint: Option<&str>) -> RunReply {
+    let hint = hint.map(|hint| format!("hint: {hint}\n")).unwrap_or_default();
+    RunReply { exit_code: 1, stdout: String::new(), stderr: format!("error: {message}\n{hint}") }
+}

@@ -1,0 +1,76 @@
+//! What sessions need from the runtime above them.
+
+use std::time::Duration;
+
+use async_trait::async_trait;
+use nexus_agent::{Agent, Role};
+use nexus_base::clock::Timestamp;
+use nexus_base::id::RequestId;
+use nexus_protocol::bus::BusBody;
+use nexus_protocol::trace::Stage;
+use nexus_store::StoreError;
+use nexus_store::agents::{Item, OutboxRecord, SessionRecord, TurnRecord};
+
+/// Which agent is wanted.
+#[derive(Debug)]
+pub struct AgentRequest<'a> {
+    /// Manager or worker.
+    pub role: Role,
+    /// The session that takes the turn.
+    pub session: &'a SessionRecord,
+    /// The newest item it answers.
+    pub item: &'a Item,
+}
+
+/// Puts agents together and frames what they are told.
+pub trait Engine: Send + Sync {
+    /// Returns the agent for a session's next turn; the error is for the person.
+    fn agent(&self, request: &AgentRequest<'_>) -> Result<Agent, String>;
+
+    /// Renders the context block that stands before an item's words.
+    fn frame(&self, item: &Item) -> String;
+}
+
+/// One request passing one stage.
+#[derive(Debug)]
+pub struct Passage<'a> {
+    /// The request.
+    pub request: &'a RequestId,
+    /// The tree it belongs to.
+    pub root: &'a RequestId,
+    /// The stage.
+    pub stage: Stage,
+    /// When it began.
+    pub started: Timestamp,
+    /// How long it took.
+    pub took: Duration,
+}
+
+/// One request that ended.
+#[derive(Debug)]
+pub struct Ended<'a> {
+    /// Its item.
+    pub item: &'a Item,
+    /// The turn that took it, if one did.
+    pub turn: Option<&'a TurnRecord>,
+    /// What was said for it.
+    pub lines: &'a [OutboxRecord],
+}
+
+/// Is told what happens. Nothing waits for it and nothing depends on it, except that `project`
+/// must be repeatable: it is called again after a crash for whatever was not marked.
+#[async_trait]
+pub trait Observer: Send + Sync {
+    /// Something worth showing.
+    fn publish(&self, root: &RequestId, body: BusBody);
+
+    /// A request took a place in a turn.
+    fn taken(&self, item: &Item, session: &SessionRecord);
+
+    /// A request passed a stage.
+    fn passed(&self, passage: &Passage<'_>);
+
+    /// A request ended and its lines are delivered: tell the other files (S8). Only what returns
+    /// `Ok` is marked as told.
+    async fn project(&self, ended: &Ended<'_>) -> Result<(), StoreError>;
+}

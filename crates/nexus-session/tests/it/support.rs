@@ -1,0 +1,307 @@
+//! A sessions room over real databases with a model that follows a script.
+
+use std::collections::VecDeque;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use async_trait::async_trait;
+use nexus_agent::tools::{FileAccess, FileTools};
+use nexus_agent::{Agent, AgentParts, Limits, Role, Toolbox};
+use nexus_base::id::{BootId, EventId, QueueItemId, RequestId, SessionLabel, new_ulid};
+use nexus_llm::{
+    Content, Conversation, Model, ModelError, ModelEvent, ModelName, ModelReply, ReplySink, StopReason, Usage,
+};
+use nexus_protocol::bus::BusBody;
+use nexus_protocol::framing::{Frame, Kind, key};
+use nexus_session::{
+    AgentRequest, Broker, BrokerLimits, BrokerParts, Ended, Engine, Observer, Passage, Quiescence,
+};
+use nexus_store::agents::{
+    Admitted, Item, ItemKind, ItemMode, NewItem, NewSession, OutboxRecord, Overflow, SessionRecord,
+    SessionRole,
+};
+use nexus_store::{OpenMode, Store, StoreError};
+use nexus_workspace::Layout;
+use nexus_workspace::config::{self, Overrides};
+use nexus_workspace::init::prepare_tree;
+use nexus_workspace::trust::{Trust, TrustFolder};
+use serde_json::{Value, json};
+use tokio::sync::Notify;
+use tokio_util::sync::CancellationToken;
+
+/// Longest any test waits for anything.
+pub const PATIENCE: Duration = Duration::from_secs(20);
+
+/// What the model does when a text it is given contains a word.
+#[derive(Clone)]
+pub enum Act {
+    /// Says a text.
+    Say(&'static str),
+    /// Says a text and calls tools.
+    Call(&'static str, Vec<(&'static str, Value)>),
+    /// Says a text piece by piece and then waits to be released or cancelled.
+    Hang(&'static str),
+    /// Fails.
+    Fail(&'static str),
+}
+
+/// A model that answers by the last user text it sees.
+pub struct Script {
+    rules: Vec<(&'static str, Mutex<VecDeque<Act>>)>,
+    pub seen: Mutex<Vec<Conversation>>,
+    pub hanging: Notify,
+    pub release: Notify,
+}
+
+impl std::fmt::Debug for Script {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter.write_str("Script")
+    }
+}
+
+impl Script {
+    /// Each rule: a word to look for in the newest user message, and what to do time after time;
+    /// the last act of a rule repeats.
+    pub fn new(rules: Vec<(&'static str, Vec<Act>)>) -> Arc<Self> {
+        Arc::new(Self {
+            rules: rules.into_iter().map(|(word, acts)| (word, Mutex::new(acts.into()))).collect(),
+            seen: Mutex::default(),
+            hanging: Notify::new(),
+            release: Notify::new(),
+        })
+    }
+
+    fn next(&self, conversation: &Conversation) -> Act {
+        let newest = conversation.messages.last().map(newest_text).unwrap_or_default();
+        for (word, acts) in &self.rules {
+            if newest.contains(word) {
+                let mut acts = acts.lock().unwrap();
+                return if acts.len() > 1 { acts.pop_front().unwrap() } else { acts[0].clone() };
+            }
+        }
+        Act::Say("I have no rule for this.")
+    }
+}
+
+fn newest_text(message: &nexus_llm::Message) -> String {
+    message
+        .content
+        .iter()
+        .map(|part| match part {
+            Content::Text { text } | Content::ToolResult { text, .. } => text.clone(),
+            Content::Thinking { .. } | Content::ToolUse { .. } => String::new(),
+        })
+        .collect::<Vec<_>>()
+        .join("\n")
+}
+
+#[async_trait]
+impl Model for Script {
+    fn name(&self) -> ModelName {
+        ModelName { provider: "test".into(), model: "script".into() }
+    }
+
+    async fn reply(
+        &self,
+        conversation: &Conversation,
+        sink: ReplySink<'_>,
+        cancel: &CancellationToken,
+    ) -> Result<ModelReply, ModelError> {
+        self.seen.lock().unwrap().push(conversation.clone());
+        let usage = Usage { input: 10, output: 5, ..Usage::default() };
+        let (text, calls) = match self.next(conversation) {
+            Act::Say(text) => (text, Vec::new()),
+            Act::Call(text, calls) => (text, calls),
+            Act::Hang(text) => {
+                sink(ModelEvent::TextDelta(text.to_owned()));
+                self.hanging.notify_one();
+                tokio::select! {
+                    () = cancel.cancelled() => return Err(ModelError::Cancelled),
+                    () = self.release.notified() => (text, Vec::new()),
+                }
+            }
+            Act::Fail(reason) => {
+                return Err(ModelError::Rejected { provider: "test".into(), reason: reason.into() });
+            }
+        };
+        sink(ModelEvent::TextDelta(text.to_owned()));
+        let mut content = vec![Content::Text { text: text.to_owned() }];
+        let stop = if calls.is_empty() { StopReason::EndTurn } else { StopReason::ToolUse };
+        content.extend(calls.into_iter().map(|(name, input)| Content::ToolUse {
+            id: new_ulid(),
+            name: name.to_owned(),
+            input,
+        }));
+        Ok(ModelReply { content, stop, usage })
+    }
+}
+
+struct TestEngine {
+    layout: Layout,
+    model: Arc<Script>,
+    store: Store,
+}
+
+impl Engine for TestEngine {
+    fn agent(&self, request: &AgentRequest<'_>) -> Result<Agent, String> {
+        let root = self.layout.root();
+        let files = match request.role {
+            Role::Manager => {
+                FileTools::manager(FileAccess::manager(root).map_err(|error| error.to_string())?)
+            }
+            Role::Worker => FileTools::worker(
+                FileAccess::worker(root, self.layout.home(), false).map_err(|error| error.to_string())?,
+                None,
+            ),
+        };
+        let loaded =
+            config::load(&self.layout, Trust::Trusted, &Overrides::default()).map_err(|e| e.to_string())?;
+        Ok(Agent::new(AgentParts {
+            layout: self.layout.clone(),
+            settings: Arc::new(loaded.settings),
+            model: Arc::clone(&self.model) as Arc<dyn Model>,
+            toolbox: Toolbox::new(
+                request.role,
+                Arc::new(files),
+                nexus_memory::Memory::new(self.store.memory().clone()),
+            ),
+            limits: Limits::default(),
+        }))
+    }
+
+    fn frame(&self, item: &Item) -> String {
+        let kind = Kind::parse(item.new.kind.as_str()).unwrap_or(Kind::System);
+        Frame::new(kind).with(key::SENDER, "test").render()
+    }
+}
+
+#[derive(Default)]
+pub struct Watcher {
+    pub events: Mutex<Vec<BusBody>>,
+    pub projected: Mutex<Vec<String>>,
+}
+
+#[async_trait]
+impl Observer for Watcher {
+    fn publish(&self, _root: &RequestId, body: BusBody) {
+        self.events.lock().unwrap().push(body);
+    }
+
+    fn taken(&self, _item: &Item, _session: &SessionRecord) {}
+
+    fn passed(&self, _passage: &Passage<'_>) {}
+
+    async fn project(&self, ended: &Ended<'_>) -> Result<(), StoreError> {
+        self.projected.lock().unwrap().push(ended.item.new.id.to_string());
+        Ok(())
+    }
+}
+
+/// One life of a sessions room.
+pub struct Room {
+    _folder: Option<tempfile::TempDir>,
+    pub root: std::path::PathBuf,
+    pub store: Store,
+    pub broker: Broker,
+    pub watcher: Arc<Watcher>,
+    pub model: Arc<Script>,
+}
+
+pub fn limits() -> BrokerLimits {
+    BrokerLimits {
+        queue_cap: 20,
+        overflow: Overflow::Summarize,
+        debounce: Duration::from_millis(50),
+        worker_depth: 3,
+        concurrent_workers: 8,
+        turn_timeout: PATIENCE,
+        worker_timeout: PATIENCE,
+    }
+}
+
+impl Room {
+    pub fn new(model: Arc<Script>, limits: BrokerLimits) -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let root = folder.path().join("ws");
+        let layout = Layout::new(&root);
+        prepare_tree(&layout, &TrustFolder::at(folder.path().join("trust"))).unwrap();
+        Store::create(&layout.data()).unwrap();
+        let mut room = Self::open(&root, model, limits);
+        room._folder = Some(folder);
+        room
+    }
+
+    /// Begins another life over the same files.
+    pub fn open(root: &std::path::Path, model: Arc<Script>, limits: BrokerLimits) -> Self {
+        let layout = Layout::new(root);
+        let store = Store::open(&layout.data(), OpenMode::ReadWrite).unwrap();
+        let watcher = Arc::new(Watcher::default());
+        let broker = Broker::new(BrokerParts {
+            agents: store.agents().clone(),
+            boot: BootId::generate(),
+            engine: Arc::new(TestEngine { layout, model: Arc::clone(&model), store: store.clone() }),
+            observer: Arc::clone(&watcher) as Arc<dyn Observer>,
+            limits,
+        });
+        Self { _folder: None, root: root.to_owned(), store, broker, watcher, model }
+    }
+
+    pub async fn say(&self, text: &str, mode: ItemMode) -> RequestId {
+        self.say_in("dm:owner", text, mode).await
+    }
+
+    pub async fn say_in(&self, session: &str, text: &str, mode: ItemMode) -> RequestId {
+        let (session, item) = message(session, text, mode);
+        let request = item.request_id.clone();
+        let admitted = self.broker.admit(session, item).await.unwrap();
+        assert_ne!(admitted, Admitted::AlreadyThere);
+        request
+    }
+
+    pub async fn wait(&self, request: &RequestId) -> Vec<OutboxRecord> {
+        let reached = self.broker.wait_quiescent(request, PATIENCE).await.unwrap();
+        assert_eq!(reached, Quiescence::Reached);
+        self.store.agents().replies_of(request).await.unwrap()
+    }
+
+    pub async fn texts(&self, request: &RequestId) -> Vec<String> {
+        self.wait(request).await.into_iter().map(|line| line.text).collect()
+    }
+
+    /// Everything the person was told in a session, oldest first.
+    pub async fn told(&self, session: &str) -> Vec<String> {
+        let lines = self.store.agents().chat_history(&SessionLabel::new(session), 100).await.unwrap();
+        lines.into_iter().filter(|line| line.state.is_some()).map(|line| line.text).collect()
+    }
+}
+
+pub fn message(session: &str, text: &str, mode: ItemMode) -> (NewSession, NewItem) {
+    let label = SessionLabel::new(session);
+    let request_id = RequestId::generate();
+    let event = EventId::new(format!("test:{}", new_ulid()));
+    let new = NewSession {
+        label: label.clone(),
+        persona: String::new(),
+        role: SessionRole::Manager,
+        origin: "nexus",
+        settings_json: "{}".into(),
+    };
+    let item = NewItem {
+        id: QueueItemId::new(event.as_str()),
+        session: label,
+        request_id: request_id.clone(),
+        parent_request_id: None,
+        root_request_id: request_id,
+        source_event_id: Some(event),
+        kind: ItemKind::Message,
+        mode,
+        frame_json: json!([]).to_string(),
+        content: text.to_owned(),
+        permissions_json: "{}".into(),
+    };
+    (new, item)
+}
+
+pub fn dispatch(task: &str) -> (&'static str, Value) {
+    ("agent_send", json!({"op": "dispatch", "text": task}))
+}

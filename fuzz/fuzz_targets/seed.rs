@@ -9,7 +9,7 @@ use std::path::Path;
 use nexus_kernel::frame::{ENVELOPE_BYTES, Envelope, command};
 use serde_json::Value;
 
-const VECTORS: &str = include_str!("../crates/nexus-kernel/tests/it/vectors.json");
+const VECTORS: &str = include_str!("../../crates/nexus-kernel/tests/it/vectors.json");
 
 fn main() {
     let vectors: Value = serde_json::from_str(VECTORS).expect("the vectors are JSON");
@@ -35,7 +35,6 @@ fn main() {
         for (number, seed) in seeds.iter().enumerate() {
             fs::write(folder.join(format!("recorded-{number:03}")), seed).expect("a seed can be written");
         }
-        println!("{target}: {} seeds", seeds.len());
     }
 }
 

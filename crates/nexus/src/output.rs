@@ -128,7 +128,8 @@ pub(crate) fn stdin_is_terminal() -> bool {
     io::stdin().is_terminal()
 }
 
-fn terminal_width() -> Option<u16> {
+/// Returns how many columns the terminal on stdout has; `None` when it is none or too narrow to use.
+pub(crate) fn terminal_width() -> Option<u16> {
     let stdout = io::stdout();
     if !stdout.is_terminal() {
         return None;

@@ -8,6 +8,7 @@ mod link;
 mod piped;
 mod screen;
 mod slash;
+mod wrap;
 
 pub(crate) use interactive::converse;
 pub(crate) use link::{Link, Place};

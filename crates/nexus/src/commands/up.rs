@@ -19,6 +19,10 @@ use crate::terminal::{Link, Place};
 const READY_WITHIN: Duration = Duration::from_secs(60);
 /// Pause between looks whether it is ready.
 const PAUSE: Duration = Duration::from_millis(5);
+/// Pause between looks whether it still lives.
+const LOOK_AFTER: Duration = Duration::from_millis(200);
+/// How often within a minute a daemon that died is started again.
+const MOST_DEATHS: usize = 3;
 /// Most of what a daemon that did not start had to say.
 const LONGEST_LAST_WORDS: u64 = 64 * 1024;
 
@@ -76,7 +80,10 @@ pub(crate) fn run(context: &Context, arguments: &Arguments) -> Outcome {
             output::remark(&format!("warning: {warning}"));
         }
         let place = Place { session: None, project };
-        super::chat::talk(Link::new(context, place), arguments.json).await
+        tokio::select! {
+            outcome = super::chat::talk(Link::new(context, place), arguments.json) => outcome,
+            failure = keep_alive(started.as_mut()) => Err(failure),
+        }
     });
     // A thread may still wait for a key or a line; it ends with the process.
     runtime.shutdown_background();
@@ -130,10 +137,35 @@ async fn ready(context: &Context, mut started: Option<&mut Started>) -> Result<R
     }
 }
 
+/// Starts a daemon of ours again when it died, and returns when that does not help. One that was
+/// stopped in order stays so: somebody wanted it.
+async fn keep_alive(started: Option<&mut Started>) -> Failure {
+    let Some(started) = started else { return std::future::pending().await };
+    let mut deaths: Vec<Instant> = Vec::new();
+    loop {
+        tokio::time::sleep(LOOK_AFTER).await;
+        match started.child.try_wait() {
+            Ok(None) => continue,
+            Ok(Some(status)) if status.success() => return std::future::pending().await,
+            Ok(Some(_)) | Err(_) => {}
+        }
+        deaths.retain(|death| death.elapsed() < Duration::from_secs(60));
+        deaths.push(Instant::now());
+        if deaths.len() > MOST_DEATHS {
+            return started.last_words();
+        }
+        match Started::begin(&started.layout, started.port) {
+            Ok(again) => *started = again,
+            Err(failure) => return failure,
+        }
+    }
+}
+
 /// A daemon that this command started.
 struct Started {
     child: Child,
     layout: Layout,
+    port: Option<u16>,
     words: PathBuf,
 }
 
@@ -158,7 +190,7 @@ impl Started {
         }
         let child = nexus_process::start_detached(&program, &arguments, layout.root(), &file)
             .map_err(|error| Failure::new(format!("starting {}: {error}", program.display())))?;
-        Ok(Self { child, layout: layout.clone(), words })
+        Ok(Self { child, layout: layout.clone(), port, words })
     }
 
     /// Says why the daemon ended, if it has.
@@ -166,16 +198,25 @@ impl Started {
         if matches!(self.child.try_wait(), Ok(None)) {
             return Ok(());
         }
+        Err(self.last_words())
+    }
+
+    /// Returns what the daemon said before it ended.
+    fn last_words(&self) -> Failure {
         let words = read_text(&self.words, LONGEST_LAST_WORDS).unwrap_or_default();
         let last = |prefix: &str| words.lines().rev().find_map(|line| line.strip_prefix(prefix));
         let message = last("error: ").map_or_else(
             || format!("the daemon ended at once; {} may say why", self.layout.log_file().display()),
             str::to_owned,
         );
-        Err(Failure::new(message).maybe_hint(last("hint: ")))
+        Failure::new(message).maybe_hint(last("hint: "))
     }
 
     fn end(mut self) -> Outcome {
+        // Once its exit status was taken, its number may be somebody else's.
+        if !matches!(self.child.try_wait(), Ok(None)) {
+            return Ok(());
+        }
         super::stop::end(&self.layout, Pid::from_child(&self.child))?;
         // It has let go of the workspace; what is left is taking its exit status.
         let _ = self.child.wait();

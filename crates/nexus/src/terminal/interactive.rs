@@ -271,6 +271,10 @@ impl Talk {
     }
 
     async fn stop_turn(&mut self) -> Next {
+        // Pressed in the instant before the prompt came: there is nothing to stop.
+        if self.open.is_empty() {
+            return Next::Stay;
+        }
         let workers = !self.turn_runs;
         self.abort(workers).await;
         // The turn's own end brings the prompt back; asking again does so at once.

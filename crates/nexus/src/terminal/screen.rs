@@ -3,26 +3,37 @@
 
 use nexus_protocol::bus::TurnState;
 
-use crate::output::{harmless, single_line};
+use crate::output::{harmless, shorten, single_line};
 
 use super::editor::Printer;
 use super::feed::Show;
+use super::wrap::Wrap;
 
 /// Dim text and the end of it.
 const DIM: (&str, &str) = ("\u{1b}[2m", "\u{1b}[0m");
 /// Bold text and the end of it.
 const BOLD: (&str, &str) = ("\u{1b}[1m", "\u{1b}[0m");
 
+/// What stands before a line about workers and tools.
+const NOTICE_MARK: &str = "  · ";
+
 /// Where text goes.
 pub(crate) trait Paper {
     /// Puts text down as it is.
     fn put(&mut self, text: &str);
+
+    /// Returns how many columns a line has, if that is known.
+    fn columns(&self) -> Option<usize>;
 }
 
 impl Paper for Printer {
     fn put(&mut self, text: &str) {
         // A terminal that has gone shows at the next read of a key.
         let _ = self.print(text.to_owned());
+    }
+
+    fn columns(&self) -> Option<usize> {
+        crate::output::terminal_width().map(usize::from)
     }
 }
 
@@ -36,6 +47,7 @@ pub(crate) struct Screen<P> {
     speaking: bool,
     at_line_start: bool,
     held: String,
+    wrap: Wrap,
 }
 
 impl<P: Paper> Screen<P> {
@@ -49,6 +61,7 @@ impl<P: Paper> Screen<P> {
             speaking: false,
             at_line_start: true,
             held: String::new(),
+            wrap: Wrap::default(),
         }
     }
 
@@ -102,7 +115,8 @@ impl<P: Paper> Screen<P> {
     /// Writes a line about what goes on, dim.
     pub(crate) fn notice(&mut self, text: &str) {
         self.end_line();
-        let line = self.styled(&format!("  · {}", single_line(text)), DIM);
+        let room = self.paper.columns().unwrap_or(usize::MAX).saturating_sub(NOTICE_MARK.chars().count() + 1);
+        let line = self.styled(&format!("{NOTICE_MARK}{}", shorten(text, room)), DIM);
         self.raw(&format!("{line}\n"));
     }
 
@@ -121,10 +135,13 @@ impl<P: Paper> Screen<P> {
             }
             self.end_line();
             self.speaking = true;
+            self.wrap.begin(self.name.chars().count() + 2, self.paper.columns());
             let name = self.styled(&format!("{}>", self.name), BOLD);
+            let text = self.wrap.push(text);
             self.raw(&format!("{name} {text}"));
             return;
         }
+        let text = self.wrap.push(&text);
         self.raw(&text);
     }
 
@@ -134,9 +151,12 @@ impl<P: Paper> Screen<P> {
     }
 
     fn end_line(&mut self) {
+        let rest = self.wrap.finish();
+        self.raw(&rest);
         if !self.at_line_start {
             self.raw("\n");
         }
+        self.wrap.begin(0, self.paper.columns());
     }
 
     fn styled(&self, text: &str, (on, off): (&str, &str)) -> String {
@@ -168,6 +188,10 @@ mod tests {
     impl Paper for Vec<String> {
         fn put(&mut self, text: &str) {
             self.push(text.to_owned());
+        }
+
+        fn columns(&self) -> Option<usize> {
+            None
         }
     }
 

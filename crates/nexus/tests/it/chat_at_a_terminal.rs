@@ -64,6 +64,17 @@ impl Terminal {
         until(&format!("{what:?} {times} times on the screen"), WITHIN, found);
     }
 
+    /// Waits until the prompt has come back after some text. Keys pressed in between would meet a
+    /// terminal that belongs to nobody.
+    fn wait_for_prompt_after(&self, what: &str) {
+        let found = || {
+            let seen = self.seen();
+            let (_, rest) = seen.rsplit_once(what)?;
+            rest.contains("you> ").then_some(())
+        };
+        until(&format!("the prompt after {what:?}"), WITHIN, found);
+    }
+
     fn press(&mut self, keys: &str) {
         self.near.write_all(keys.as_bytes()).unwrap();
     }
@@ -98,12 +109,7 @@ fn a_reply_stands_there_once_and_leaving_restores_the_terminal() {
         Some(reply["text"].as_str()?.lines().next()?.to_owned())
     });
     let start: String = reply.chars().take(40).collect();
-    terminal.wait_for(&start, 1);
-    // The prompt comes back once the work is done.
-    let after = || {
-        terminal.seen().rsplit(start.as_str()).next().is_some_and(|rest| rest.contains("you> ")).then_some(())
-    };
-    until("the prompt after the reply", WITHIN, after);
+    terminal.wait_for_prompt_after(&start);
     assert_eq!(terminal.seen().matches(&start).count(), 1, "{}", terminal.seen());
 
     terminal.press("\u{4}");
@@ -136,9 +142,29 @@ fn ctrl_c_clears_then_warns_then_leaves() {
     terminal.wait_for("you> ", 1);
     terminal.press("never sent\u{3}");
     terminal.press("/help\r");
-    terminal.wait_for("Ctrl-C stops", 1);
+    terminal.wait_for_prompt_after("Ctrl-C stops");
     terminal.press("\u{3}");
-    terminal.wait_for("Ctrl-C again", 1);
+    terminal.wait_for_prompt_after("Ctrl-C again");
     terminal.press("\u{3}");
     assert_eq!(terminal.wait_for_exit(), Some(0));
+}
+
+#[test]
+fn a_daemon_that_dies_under_up_is_started_again() {
+    let workspace = Workspace::initialized(env!("CARGO_BIN_EXE_nexus"));
+    let mut terminal = Terminal::run(&workspace, &["up", "--port", "0"]);
+    terminal.wait_for("you> ", 1);
+    let daemon = |workspace: &Workspace| {
+        let pid = workspace.nexus(&["status", "--json"]).json()["runtime"]["pid"].as_i64()?;
+        rustix::process::Pid::from_raw(i32::try_from(pid).ok()?)
+    };
+    let first = daemon(&workspace).expect("a daemon runs");
+    rustix::process::kill_process(first, rustix::process::Signal::KILL).unwrap();
+    terminal.press("Hello\r");
+    terminal.wait_for_prompt_after("the Nexus guide");
+    let second = daemon(&workspace).expect("a daemon runs again");
+    assert_ne!(first, second);
+    terminal.press("/quit\r");
+    assert_eq!(terminal.wait_for_exit(), Some(0));
+    assert_eq!(daemon(&workspace), None, "what it started it stopped");
 }

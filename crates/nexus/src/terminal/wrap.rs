@@ -1,0 +1,111 @@
+//! Breaking streamed text between words instead of inside them. Works on pieces: the last word of a
+//! piece waits until it is known to be whole.
+
+/// Longest word that is held back; longer ones go out in parts, as the terminal breaks them anyway.
+const LONGEST_WORD: usize = 200;
+
+/// Where the cursor is and which word has not been written yet.
+#[derive(Debug, Default)]
+pub(crate) struct Wrap {
+    width: Option<usize>,
+    column: usize,
+    word: String,
+}
+
+impl Wrap {
+    /// Begins a text after `column` columns of a line that has `width`; without a width nothing is
+    /// ever broken.
+    pub(crate) fn begin(&mut self, column: usize, width: Option<usize>) {
+        *self = Self { width, column, word: String::new() };
+    }
+
+    /// Takes a piece and returns what can be written now.
+    pub(crate) fn push(&mut self, piece: &str) -> String {
+        if self.width.is_none() {
+            return piece.to_owned();
+        }
+        let mut out = String::with_capacity(piece.len() + 8);
+        for letter in piece.chars() {
+            match letter {
+                '\n' => {
+                    self.finish_word(&mut out);
+                    out.push('\n');
+                    self.column = 0;
+                }
+                ' ' | '\t' => {
+                    self.finish_word(&mut out);
+                    out.push(letter);
+                    self.column += 1;
+                }
+                _ => {
+                    self.word.push(letter);
+                    if self.word.len() >= LONGEST_WORD {
+                        self.finish_word(&mut out);
+                    }
+                }
+            }
+        }
+        out
+    }
+
+    /// Returns the word that is still held back.
+    pub(crate) fn finish(&mut self) -> String {
+        let mut out = String::new();
+        self.finish_word(&mut out);
+        out
+    }
+
+    fn finish_word(&mut self, out: &mut String) {
+        if self.word.is_empty() {
+            return;
+        }
+        let length = self.word.chars().count();
+        if self.column > 0 && self.width.is_some_and(|width| self.column + length > width) {
+            // The blank before this word stays at the end of the line, where nobody sees it.
+            out.push('\n');
+            self.column = 0;
+        }
+        out.push_str(&self.word);
+        self.column += length;
+        self.word.clear();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn wrapped(column: usize, width: usize, pieces: &[&str]) -> String {
+        let mut wrap = Wrap::default();
+        wrap.begin(column, Some(width));
+        let mut out: String = pieces.iter().map(|piece| wrap.push(piece)).collect();
+        out.push_str(&wrap.finish());
+        out
+    }
+
+    #[test]
+    fn lines_break_between_words_however_the_pieces_fall() {
+        for pieces in [&["one two three four"][..], &["o", "ne tw", "o thr", "ee fo", "ur"]] {
+            assert_eq!(wrapped(0, 9, pieces), "one two \nthree \nfour");
+        }
+        assert_eq!(wrapped(5, 9, &["one two"]), "one \ntwo");
+    }
+
+    #[test]
+    fn own_line_breaks_and_blanks_stay() {
+        assert_eq!(wrapped(0, 20, &["a\n\n  b  c\n"]), "a\n\n  b  c\n");
+    }
+
+    #[test]
+    fn a_word_longer_than_the_line_is_left_to_the_terminal() {
+        assert_eq!(wrapped(0, 5, &["abcdefghij k"]), "abcdefghij \nk");
+    }
+
+    #[test]
+    fn without_a_width_nothing_changes() {
+        let mut wrap = Wrap::default();
+        wrap.begin(0, None);
+        assert_eq!(wrap.push("one two"), "one two");
+        assert_eq!(wrap.finish(), "");
+    }
+}

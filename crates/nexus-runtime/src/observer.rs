@@ -72,8 +72,10 @@ impl Recorder {
         update.stage = Some(stage.name().to_owned());
         update.timing = Some(timing);
         self.store.runtime().request_stage_later(request.clone(), update);
-        self.bus
-            .publish(None, BusBody::Stage { request_id: request.clone(), stage: stage.name().to_owned() });
+        self.bus.publish(
+            Some(root.clone()),
+            BusBody::Stage { request_id: request.clone(), stage: stage.name().to_owned() },
+        );
     }
 
     fn outbound(&self, ended: &Ended<'_>, line: &OutboxRecord) -> NewEvent {

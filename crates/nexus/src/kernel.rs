@@ -54,7 +54,7 @@ pub(crate) enum KernelCommand {
     /// Try everything that is known to break such a server, in a temporary folder
     Torture(torture::Arguments),
     /// Make, list and destroy workspaces
-    #[command(subcommand)]
+    #[command(subcommand, after_help = "Example:\n  nexus kernel ws list")]
     Ws(ws::WsCommand),
 }
 

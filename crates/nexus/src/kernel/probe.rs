@@ -10,6 +10,7 @@ use crate::output;
 
 /// Arguments of `nexus kernel status`.
 #[derive(Debug, Args)]
+#[command(after_help = "Example:\n  nexus kernel status --json")]
 pub(crate) struct StatusArguments {
     /// Print JSON
     #[arg(long)]
@@ -18,6 +19,7 @@ pub(crate) struct StatusArguments {
 
 /// Arguments of `nexus kernel ping`.
 #[derive(Debug, Args)]
+#[command(after_help = "Examples:\n  nexus kernel ping\n  nexus kernel ping --root")]
 pub(crate) struct PingArguments {
     /// Ask Root alone, which answers without a Kernel behind it
     #[arg(long)]

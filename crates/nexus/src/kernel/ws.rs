@@ -35,6 +35,7 @@ pub(crate) enum WsCommand {
 
 /// Arguments of `nexus kernel ws create`.
 #[derive(Debug, Args)]
+#[command(after_help = "Example:\n  nexus ws create testws --init")]
 pub(crate) struct CreateArguments {
     /// Its id: 1 to 35 letters, digits, _ and -
     id: String,
@@ -54,6 +55,7 @@ pub(crate) struct CreateArguments {
 
 /// Arguments of `nexus kernel ws list`.
 #[derive(Debug, Args)]
+#[command(after_help = "Example:\n  nexus ws list --json")]
 pub(crate) struct ListArguments {
     /// Print JSON
     #[arg(long)]
@@ -62,6 +64,7 @@ pub(crate) struct ListArguments {
 
 /// Arguments of `nexus kernel ws destroy`.
 #[derive(Debug, Args)]
+#[command(after_help = "Example:\n  nexus ws destroy testws --arming --role operator")]
 pub(crate) struct DestroyArguments {
     /// Its id
     id: String,

@@ -3,16 +3,20 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use nexus_base::id::{MessageId, RequestId, SessionLabel};
 use nexus_client::{Client, ClientError};
 use nexus_protocol::chat::{ChatLine, ChatSend, QueueMode, Speaker};
 use nexus_protocol::trace::RequestView;
 
+/// The trace is written behind the reply and never waited for; it has this long to follow.
+const TRACE_FOLLOWS_WITHIN: Duration = Duration::from_secs(10);
+/// Time between two looks at the trace.
+const BETWEEN_LOOKS: Duration = Duration::from_millis(5);
+
 /// What a new owner says to the offline guide until it knows enough.
-pub const ONBOARDING: [&str; 3] =
-    ["Hello", "I am Ada", "Call yourself Pixel, be brief and friendly"];
+pub const ONBOARDING: [&str; 3] = ["Hello", "I am Ada", "Call yourself Pixel, be brief and friendly"];
 
 /// Goes through the first conversation, each message at rest before the next.
 ///
@@ -169,7 +173,7 @@ impl Witness {
             let replies: Vec<&ChatLine> =
                 waited.replies.iter().filter(|line| line.speaker != Speaker::User).collect();
             self.judge_replies(said, &replies, &mut seen, &mut verdict);
-            let view = client.request(request).await?;
+            let view = settled(client, request).await?;
             self.judge_tree(said, &view, &mut verdict);
         }
         self.judged = self.said.len();
@@ -182,15 +186,13 @@ impl Witness {
     /// The daemon does not answer.
     pub async fn judge_rest(&self, client: &Client) -> Result<Verdict, ClientError> {
         let mut verdict = Verdict::default();
-        for request in client.requests(Some(500)).await? {
-            if request.status == "processing" {
-                verdict.stuck.push(format!("request {} is still processing", request.request_id));
+        let started = Instant::now();
+        loop {
+            verdict.stuck = unfinished(client).await?;
+            if verdict.stuck.is_empty() || started.elapsed() > TRACE_FOLLOWS_WITHIN {
+                break;
             }
-        }
-        for session in client.sessions(Some(500)).await? {
-            if session.running || session.queued > 0 {
-                verdict.stuck.push(format!("session {} still has work", session.session));
-            }
+            tokio::time::sleep(BETWEEN_LOOKS).await;
         }
         let sessions: BTreeSet<Option<&SessionLabel>> =
             self.said.iter().map(|said| said.session.as_ref()).collect();
@@ -260,6 +262,35 @@ impl Witness {
         let text = std::fs::read_to_string(&self.file).unwrap_or_default();
         text.lines().filter(|line| line.trim() == key).count()
     }
+}
+
+/// Returns a request once nothing in its tree is processing, or after the trace had time to follow.
+async fn settled(client: &Client, request: &RequestId) -> Result<RequestView, ClientError> {
+    let started = Instant::now();
+    loop {
+        let view = client.request(request).await?;
+        let mut is_processing = false;
+        walk(&view, &mut |request| is_processing |= request.status == "processing");
+        if !is_processing || started.elapsed() > TRACE_FOLLOWS_WITHIN {
+            return Ok(view);
+        }
+        tokio::time::sleep(BETWEEN_LOOKS).await;
+    }
+}
+
+async fn unfinished(client: &Client) -> Result<Vec<String>, ClientError> {
+    let mut found = Vec::new();
+    for request in client.requests(Some(500)).await? {
+        if request.status == "processing" {
+            found.push(format!("request {} is still processing", request.request_id));
+        }
+    }
+    for session in client.sessions(Some(500)).await? {
+        if session.running || session.queued > 0 {
+            found.push(format!("session {} still has work", session.session));
+        }
+    }
+    Ok(found)
 }
 
 fn walk(view: &RequestView, visit: &mut impl FnMut(&RequestView)) {

@@ -1,5 +1,7 @@
 //! Integration tests of the `nexus` binary, one file per behaviour.
 
+#![expect(clippy::expect_used, clippy::unwrap_used, reason = "a test and its helpers fail by panicking")]
+
 mod architecture;
 mod chat_at_a_terminal;
 mod config_command;

@@ -22,6 +22,9 @@ const MEMORIES: u32 = 8;
 const CONNECT: &str = "To connect a language model, run `nexus credential add` in a terminal, or set a key variable such as \
                        ANTHROPIC_API_KEY or OPENAI_API_KEY where Nexus starts and restart it.";
 
+/// How the list of abilities begins.
+pub(crate) const ABILITIES_LEAD: &str = "I can:\n";
+
 /// Answers one request.
 pub(crate) fn answer(
     scene: &Scene,
@@ -77,7 +80,11 @@ pub(crate) fn answer(
         Intent::Bye => draft.say(with_name(scene, telling, "Goodbye")),
         Intent::Greet => greet(scene, telling, draft),
         Intent::Yes | Intent::No => {
-            if !scene.persona.is_onboarding && !hearing.facts {
+            if scene.persona.is_onboarding {
+                // Whatever is open there is asked again at the end of the turn.
+            } else if hearing.facts {
+                changed_persona_or_unknown(scene, message, draft);
+            } else {
                 draft.say("I have no open question. Say “help” to see what I can do.");
             }
         }
@@ -92,6 +99,11 @@ pub(crate) fn not_understood(scene: &Scene) -> String {
         .map(|name| format!("I am {name}, run by the offline guide: "))
         .unwrap_or_default();
     let lead = if name.is_empty() { "I am the offline guide, " } else { name.as_str() };
+    if scene.explained_lately {
+        return format!(
+            "{lead}no language model, and I did not understand that either. “help” lists what I can do."
+        );
+    }
     format!("{lead}no language model, and I did not understand that. {}\n\n{CONNECT}", abilities())
 }
 
@@ -113,7 +125,7 @@ fn abilities() -> String {
         .iter()
         .map(|ability| format!("- {}: “{}”", ability.does, ability.example))
         .collect();
-    format!("I can:\n{}", lines.join("\n"))
+    format!("{ABILITIES_LEAD}{}", lines.join("\n"))
 }
 
 fn help() -> String {
@@ -179,13 +191,20 @@ fn note(scene: &Scene, request: &Request, draft: &mut Draft) {
         draft.say("What shall I write? For example: write a note: buy milk");
         return;
     }
+    if words.len() > command::LONGEST_NOTE {
+        draft.say("That is too long for a note of mine, so I wrote nothing. Please put it into a file under `home/` yourself.");
+        return;
+    }
     let file = command::note_file(scene, words);
     dispatch(scene, &task::note(&file), &format!("A worker writes that to `{}`.", file.path), draft);
 }
 
 fn remember(scene: &Scene, request: &Request, draft: &mut Draft) {
-    let words = clip(request.about.trim(), LONGEST_MEMORY);
-    if words.is_empty() {
+    let words = request.about.trim();
+    if words.len() > LONGEST_MEMORY {
+        draft
+            .say("That is too long for one memory, so I stored nothing. A note can hold it: write a note: …");
+    } else if words.is_empty() {
         draft.say("What shall I remember? For example: remember that I like green tea");
     } else if Redactor::new().redact(words) != words {
         draft.say("That looks like a key or a password, and I keep no secrets in memory. `nexus credential add` is the place for it.");
@@ -292,11 +311,15 @@ fn cancel(scene: &Scene, draft: &mut Draft) {
 }
 
 fn retry(scene: &Scene, draft: &mut Draft) {
-    let last_failed = scene.dispatches.iter().rev().find(|dispatch| dispatch.failure().is_some());
+    let is_whole =
+        scene.persona.agent.is_some() && scene.persona.soul.is_some() && scene.persona.user.is_some();
+    let last_failed = scene.dispatches.iter().rev().find(|dispatch| {
+        let is_settled = is_whole && matches!(dispatch.purpose, Purpose::Identity(_));
+        dispatch.failure().is_some() && !is_settled
+    });
     match last_failed {
-        // Onboarding composes the files anew and sends them itself.
-        Some(dispatch) if matches!(dispatch.purpose, Purpose::Identity(_)) && scene.persona.is_onboarding => {
-        }
+        // Onboarding composes the files anew and sends them itself; after it the manager writes them.
+        Some(failed) if matches!(failed.purpose, Purpose::Identity(_)) => {}
         Some(failed) => dispatch(scene, &failed.task, "I send a worker once more.", draft),
         None => draft.say("Nothing has failed that I could try again."),
     }

@@ -11,7 +11,7 @@ use crate::text::{clip, fold, slug};
 /// Longest command that is passed on.
 const LONGEST_COMMAND: usize = 4_000;
 /// Longest note, in bytes.
-const LONGEST_NOTE: usize = 16_000;
+pub(crate) const LONGEST_NOTE: usize = 16_000;
 
 /// First words that are a program and not English.
 const PROGRAMS: &[&str] = &[
@@ -242,7 +242,7 @@ fn workspace_path(words: &str) -> Option<String> {
 
 /// Makes the file of a note; its name carries the moment so that no note replaces another.
 pub(crate) fn note_file(scene: &Scene, words: &str) -> FileDraft {
-    let words = clip(words.trim(), LONGEST_NOTE);
+    let words = words.trim();
     let moment: String = scene
         .fact(key::TIME)
         .unwrap_or_default()

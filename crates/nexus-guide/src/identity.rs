@@ -102,7 +102,7 @@ impl Profile {
             String::new(),
             "- I say what I did, what I did not do, and what I do not know.".to_owned(),
             "- I hand work to workers and tell the outcome, good or bad, without being asked.".to_owned(),
-            format!("- What {call} tells me stays on this machine unless {call} sends it away."),
+            format!("- What {call} tells me I pass on to nobody unless {call} asks for it."),
             "- Before anything is deleted, published or paid for, I ask.".to_owned(),
             "- Secrets are used, never shown and never written down.".to_owned(),
             "- When words and wishes disagree, I ask instead of guessing.".to_owned(),
@@ -126,10 +126,11 @@ impl Profile {
                 "The person {agent} works with would rather not give a name; “{call}” will do."
             ));
         } else {
-            lines.push(format!("The person {agent} works with is {user} and is called {call}."));
+            let called = if user == call { String::new() } else { format!(" and is called {call}") };
+            lines.push(format!("The person {agent} works with is {user}{called}."));
         }
         if self.about_person.is_empty() {
-            lines.push("No wishes were named in the first conversation.".to_owned());
+            lines.push(format!("Nothing else about {call} was said in the first conversation."));
         } else {
             lines.push(String::new());
             lines.push("Said in the first conversation:".to_owned());

@@ -131,6 +131,9 @@ struct Book {
 /// Most requests answered out of one message.
 const MOST_REQUESTS: usize = 4;
 
+/// Most places inside a sentence where a request is looked for.
+const MOST_BEGINNINGS: usize = 8;
+
 static BOOK: LazyLock<Book> = LazyLock::new(|| {
     // A test reads the same file strictly; here a damaged build would understand nothing, not panic.
     let data: DataFile = serde_json::from_str(include_str!("intents.json")).unwrap_or_default();
@@ -185,6 +188,11 @@ pub(crate) fn understand(message: &str, own_name: Option<&str>) -> Understanding
             },
         }
     }
+    // What lies beyond the part that is read is still to be kept whole.
+    let unread = &message[text::clip(message, text::LONGEST_READ).len()..];
+    if let Some(last) = result.requests.last_mut().filter(|last| last.intent.takes_following()) {
+        last.about.push_str(unread);
+    }
     if result.requests.iter().any(|request| !request.intent.is_social()) {
         result.requests.retain(|request| !request.intent.is_social());
     }
@@ -207,6 +215,7 @@ pub(crate) fn understand_sentence(sentence: &str, own_name: Option<&str>) -> Opt
     let shortest = whole.first().copied().unwrap_or_default();
     let inner = (1..shortest.len())
         .filter(|start| may_begin(shortest, *start))
+        .take(MOST_BEGINNINGS)
         .find_map(|start| match_view(book, sentence, &shortest[start..], Typing::Exact, true));
     inner.or_else(|| code_to_run(sentence, &all)).or(found)
 }
@@ -231,6 +240,10 @@ fn match_view(
                 (Some(first), Some(last)) if span.to > span.from && entry.id == Intent::Run => {
                     let whole = &sentence[first.outer.0..last.outer.1];
                     whole.trim_end_matches(['.', '?', '!', ',', ';']).to_owned()
+                }
+                // A capture up to the last word read goes on to the end of a very long sentence.
+                (Some(first), Some(_)) if span.to == view.len() && view.len() >= text::MOST_TOKENS => {
+                    sentence[first.start..].to_owned()
                 }
                 (Some(first), Some(last)) if span.to > span.from => {
                     sentence[first.start..last.end].to_owned()
@@ -340,5 +353,20 @@ mod tests {
         assert_eq!(found.requests.len(), 1);
         assert_eq!(found.requests[0].intent, Intent::Remember);
         assert_eq!(found.requests[0].about, "I like tea. Especially green tea.");
+    }
+
+    #[test]
+    fn long_texts_are_kept_whole_and_read_quickly() {
+        let long = format!("remember that {}", "word ".repeat(5_000));
+        let found = understand(&long, None);
+        assert_eq!(found.requests[0].about.split_whitespace().count(), 5_000);
+        let started = std::time::Instant::now();
+        for hostile in
+            ["a, ".repeat(4_000), "please ".repeat(2_000), "what do you ".repeat(2_000), "`a ".repeat(2_000)]
+        {
+            understand(&hostile, None);
+        }
+        // Generous for a slow, unoptimised build; what counts is that it is not quadratic in the text.
+        assert!(started.elapsed().as_secs() < 5, "{:?}", started.elapsed());
     }
 }

@@ -32,6 +32,7 @@ pub(crate) fn reply(scene: &Scene) -> Draft {
     }
     tell_inputs(scene, &telling, &mut draft);
     onboarding::correct_written_files(scene, &telling, &mut draft);
+    onboarding::repair(scene, &mut draft);
     answer_person(scene, &telling, &mut draft);
     if scene.persona.is_onboarding {
         onboarding::proceed(scene, &telling, &mut draft);

@@ -184,6 +184,42 @@ fn write_files(scene: &Scene, telling: &Telling, profile: &Profile, files: &[Fil
     draft.dispatch(&task::identity(files));
 }
 
+/// Writes what a worker left unwritten after onboarding has ended.
+///
+/// The first identity file ends onboarding, and with it the workers' right to write identities. A
+/// worker cut off between two files would leave half a persona for good; the manager may write it.
+pub(crate) fn repair(scene: &Scene, draft: &mut Draft) {
+    let persona = &scene.persona;
+    let is_whole = persona.agent.is_some() && persona.soul.is_some() && persona.user.is_some();
+    let Some(last) = identity_dispatches(scene).last() else { return };
+    let is_over = matches!(last.state, DispatchState::Ended { .. } | DispatchState::Unknown);
+    let Purpose::Identity(files) = &last.purpose else { return };
+    let attempts = scene.calls.iter().filter(|call| call.name == "write").count();
+    if persona.is_onboarding
+        || is_whole
+        || !is_over
+        || attempts >= MOST_ATTEMPTS * files.len()
+        || !scene.has_tool("write")
+    {
+        return;
+    }
+    let mut wrote = false;
+    for file in files {
+        let is_there = match file.path.as_str() {
+            task::USER_IDENTITY_PATH => persona.user.is_some(),
+            path if path.ends_with("/SOUL.md") => persona.soul.is_some(),
+            _ => persona.agent.is_some(),
+        };
+        if !is_there {
+            draft.call("write", serde_json::json!({ "path": file.path, "content": file.content }));
+            wrote = true;
+        }
+    }
+    if wrote {
+        draft.say("A part of our identity files is missing; I write it myself.");
+    }
+}
+
 /// Writes a correction that came while the worker was still writing.
 pub(crate) fn correct_written_files(scene: &Scene, telling: &Telling, draft: &mut Draft) {
     if !telling.hearings.is_empty() {

@@ -36,7 +36,7 @@ pub(crate) fn tell_calls(scene: &Scene, draft: &mut Draft) {
                 draft.say(format!("I could not see the workers: {}", reason()))
             }
             "get_agent_status" => draft.say(tell_status(scene, &outcome.text)),
-            "write" => tell_write(call, outcome.is_error, &outcome.text, draft),
+            "write" => tell_write(scene, call, outcome.is_error, &outcome.text, draft),
             "agent_send" if outcome.is_error => {
                 draft.say(format!(
                     "A worker could not be reached: {} Say “try again” if you want that.",
@@ -52,7 +52,7 @@ fn sentence(text: &str) -> String {
     if text.ends_with(['.', '!', '?']) { text.to_owned() } else { format!("{text}.") }
 }
 
-fn tell_write(call: &Call, is_error: bool, text: &str, draft: &mut Draft) {
+fn tell_write(scene: &Scene, call: &Call, is_error: bool, text: &str, draft: &mut Draft) {
     let path = call.input.get("path").and_then(Value::as_str).unwrap_or("the file");
     if is_error {
         draft.say(format!("I could not write `{path}`: {}", one_line(text, 300)));
@@ -60,6 +60,10 @@ fn tell_write(call: &Call, is_error: bool, text: &str, draft: &mut Draft) {
     }
     let document = Document::read(call.input.get("content").and_then(Value::as_str).unwrap_or_default());
     if path.ends_with("/SOUL.md") {
+        if !draft.is_silent() || scene.has_spoken_in_turn {
+            return;
+        }
+        draft.say("Done.");
         return;
     }
     if path.starts_with("state/user/") {
@@ -196,7 +200,10 @@ pub(crate) fn tell_result(
         let reason = text.trim().trim_start_matches(FAILED).trim();
         let reason = if reason.is_empty() { "the worker gave no reason" } else { reason };
         draft.say(format!("{} did not work: {}", capital(&what(purpose)), shorten(reason, 1_500)));
-        draft.say("Say “try again” and I send a worker once more.");
+        let manager_repairs = matches!(purpose, Purpose::Identity(_)) && !scene.persona.is_onboarding;
+        if !manager_repairs {
+            draft.say("Say “try again” and I send a worker once more.");
+        }
         return;
     }
     match purpose {

@@ -11,6 +11,9 @@ use crate::task::{self, Purpose};
 /// What stands for an empty reply in a conversation that must not hold one.
 const NO_REPLY: &str = "(no reply)";
 
+/// Messages for which a list of abilities need not be shown again.
+const STILL_KNOWN: usize = 4;
+
 /// Something that came in from outside.
 #[derive(Debug, Clone)]
 pub(crate) enum Input {
@@ -98,6 +101,9 @@ pub(crate) struct Scene {
     /// Something visible was said since the last input.
     pub(crate) has_spoken_in_turn: bool,
     pub(crate) frame: Frame,
+    /// The list of abilities was shown within the last few messages of the person.
+    pub(crate) explained_lately: bool,
+    since_explained: Option<usize>,
     /// The time zone named last; not every frame carries one.
     pub(crate) zone: Option<String>,
     tools: Vec<(String, bool)>,
@@ -126,6 +132,8 @@ impl Scene {
             answered: Vec::new(),
             has_spoken_in_turn: false,
             frame: Frame::default(),
+            explained_lately: false,
+            since_explained: None,
             zone: None,
             tools,
         };
@@ -179,6 +187,9 @@ impl Scene {
                 Content::Text { text } if !text.trim().is_empty() && text.trim() != NO_REPLY => {
                     self.events.push(Event::Said);
                     self.has_spoken_in_turn = true;
+                    if text.contains(crate::answer::ABILITIES_LEAD) {
+                        self.since_explained = Some(0);
+                    }
                 }
                 Content::ToolUse { id, name, input } => self.take_call(id, name, input),
                 Content::Text { .. } | Content::Thinking { .. } | Content::ToolResult { .. } => {}
@@ -217,8 +228,8 @@ impl Scene {
                 Content::ToolResult { tool_use_id, text, is_error } => {
                     self.take_outcome(tool_use_id, text, *is_error)
                 }
-                Content::Text { text } if !text.trim().is_empty() => self.take_input(text, is_framed),
-                Content::Text { .. } | Content::Thinking { .. } | Content::ToolUse { .. } => {}
+                Content::Text { text } => self.take_input(text, is_framed),
+                Content::Thinking { .. } | Content::ToolUse { .. } => {}
             }
         }
     }
@@ -254,6 +265,10 @@ impl Scene {
             self.frame = frame;
         }
         self.has_spoken_in_turn = false;
+        if matches!(input, Input::Person { .. }) {
+            self.since_explained = self.since_explained.map(|count| count + 1);
+            self.explained_lately = self.since_explained.is_some_and(|count| count <= STILL_KNOWN);
+        }
         self.events.push(Event::Input(input));
     }
 

@@ -14,6 +14,9 @@ use crate::text;
 /// Most quotes of the person that are kept.
 const MOST_QUOTES: usize = 8;
 
+/// Messages after which an unanswered question lapses: a late "yes" would mean something else.
+const QUESTION_LASTS: usize = 10;
+
 /// The question whether to import what a scan found.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(crate) enum ImportQuestion {
@@ -44,6 +47,8 @@ pub(crate) struct Story {
     agent_was_bare: bool,
     last_field: Field,
     import_was_dispatched: bool,
+    /// Messages since the import question was asked.
+    unanswered: usize,
 }
 
 /// What one message of the person meant.
@@ -81,8 +86,21 @@ pub(crate) struct Telling {
 pub(crate) fn tell(scene: &Scene) -> Telling {
     let mut story = Story::default();
     let own_name = scene.persona.agent_name();
+    // Names and manners matter only while the identity files are in the making; later a long
+    // conversation is not listened to again, but for answers to a question still open.
+    let needs_facts = scene.persona.is_onboarding
+        || scene.inputs().any(|input| match input {
+            Input::Result { dispatch: Some(place), .. } => {
+                matches!(scene.dispatches[*place].purpose, Purpose::Identity(_))
+            }
+            Input::Result { .. } | Input::Person { .. } | Input::Task { .. } => false,
+            Input::Agent { .. } | Input::System { .. } => false,
+        });
     for event in &scene.events[..scene.now] {
-        story.follow(scene, event, own_name);
+        let is_person = matches!(event, Event::Input(Input::Person { .. }));
+        if !is_person || needs_facts || story.awaits_import_answer() {
+            story.follow(scene, event, own_name);
+        }
     }
     let before = story.clone();
     let mut hearings = Vec::new();
@@ -115,6 +133,7 @@ impl Story {
                     // Who said no is not asked again.
                     if importable && self.import != ImportQuestion::Declined {
                         self.import = ImportQuestion::Open;
+                        self.unanswered = 0;
                     }
                 }
             }
@@ -123,14 +142,28 @@ impl Story {
         None
     }
 
+    const fn awaits_import_answer(&self) -> bool {
+        match self.import {
+            ImportQuestion::Open => true,
+            ImportQuestion::Accepted => !self.import_was_dispatched,
+            ImportQuestion::NotAsked | ImportQuestion::Declined => false,
+        }
+    }
+
     fn hear(&mut self, message: &str, own_name: Option<&str>) -> Hearing {
         let mut hearing = Hearing::default();
+        if self.import == ImportQuestion::Open {
+            self.unanswered += 1;
+            if self.unanswered > QUESTION_LASTS {
+                self.import = ImportQuestion::NotAsked;
+            }
+        }
         if self.import == ImportQuestion::Accepted && !self.import_was_dispatched {
             // The yes was heard in a turn that was cut off before anything began.
             self.import = ImportQuestion::Open;
         }
         let understanding = intent::understand(message, own_name);
-        if self.import == ImportQuestion::Open {
+        if self.import == ImportQuestion::Open && !self.withholds_a_name(message) {
             hearing.import =
                 import_answer(message, &understanding.requests, self.profile_correction(message));
             match hearing.import {
@@ -294,6 +327,16 @@ impl Story {
         }
         keep(&mut self.profile.manner_quotes, heard.manner_quote);
         keep(&mut self.profile.about_person, heard.about_person);
+    }
+
+    /// Returns whether a refusal is about a name we asked for and not about the import.
+    fn withholds_a_name(&self, message: &str) -> bool {
+        let is_missing = self.profile.agent_name.is_none() || self.profile.user_name.is_none();
+        let words = text::tokens(message);
+        let tells = words.iter().any(|word| {
+            matches!(word.folded.as_str(), "say" | "tell" | "name" | "names" | "anonymous" | "called")
+        });
+        is_missing && tells && facts::listen(message).declines
     }
 
     /// Returns whether a leading "no" corrects a name instead of answering a question.

@@ -1,9 +1,9 @@
 //! Words, sentences and safe shortening. Knows nothing about what the words mean.
 
 /// Longest text that is looked at for meaning; the rest of a longer message is only ever quoted.
-const LONGEST_READ: usize = 8_000;
+pub(crate) const LONGEST_READ: usize = 8_000;
 /// Most words of one sentence that are looked at.
-const MOST_TOKENS: usize = 400;
+pub(crate) const MOST_TOKENS: usize = 200;
 
 /// One word of a sentence, with what is needed to match it and to quote it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -179,6 +179,7 @@ fn push_sentence<'a>(result: &mut Vec<&'a str>, sentence: &'a str) {
 
 fn is_abbreviation(before: &str) -> bool {
     let word = before.rsplit(char::is_whitespace).next().unwrap_or_default();
+    let word = word.trim_start_matches(|letter: char| is_edge(letter) || letter == '(');
     let folded = fold(word);
     matches!(
         folded.as_str(),

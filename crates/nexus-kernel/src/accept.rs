@@ -5,6 +5,7 @@
 
 use std::collections::HashMap;
 use std::io;
+use std::net::Shutdown;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::panic::AssertUnwindSafe;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -83,23 +84,27 @@ impl Acceptor {
         self.shared.lock().connections.len()
     }
 
-    /// Stops accepting, lets requests under way finish, and waits for the threads up to `patience`.
+    /// Stops accepting, lets requests under way finish, and waits for the threads up to `patience`. A
+    /// client that does not take its replies is cut off half way through that.
     pub(crate) fn stop(&self, patience: Duration) {
         self.shared.stopping.store(true, Ordering::SeqCst);
         // Wakes the threads that wait in `accept`.
         let _ = rustix::net::shutdown(&self.shared.listener, rustix::net::Shutdown::Both);
-        let deadline = Instant::now() + patience;
-        let mut live = self.shared.lock();
-        for connection in live.connections.values() {
-            // Only the reading half: a reply under way still goes out.
-            let _ = connection.shutdown(std::net::Shutdown::Read);
-        }
-        while live.threads > 0 {
-            let left = deadline.saturating_duration_since(Instant::now());
-            if left.is_zero() {
-                return;
+        // First the reading half only: a reply under way still goes out.
+        for half in [Shutdown::Read, Shutdown::Both] {
+            let deadline = Instant::now() + patience / 2;
+            let mut live = self.shared.lock();
+            for connection in live.connections.values() {
+                let _ = connection.shutdown(half);
             }
-            (live, _) = self.shared.changed.wait_timeout(live, left).unwrap_or_else(PoisonError::into_inner);
+            while live.threads > 0 {
+                let left = deadline.saturating_duration_since(Instant::now());
+                if left.is_zero() {
+                    break;
+                }
+                let changed = self.shared.changed.wait_timeout(live, left);
+                (live, _) = changed.unwrap_or_else(PoisonError::into_inner);
+            }
         }
     }
 }

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use rustix::io::Errno;
-use rustix::net::{AddressFamily, RecvFlags, SocketAddrUnix, SocketFlags, SocketType};
+use rustix::net::{AddressFamily, RecvFlags, SocketAddrUnix, SocketType};
 use zerocopy::{FromBytes as _, IntoBytes as _};
 
 use crate::code::{self, Reject};
@@ -133,8 +133,8 @@ fn connect(path: &Path, patience: Duration, envelope: &Envelope) -> Result<UnixS
 
 /// Connects with the deadline set first: a Kernel that does not accept would hold us otherwise.
 pub(crate) fn open_socket(path: &Path, patience: Duration) -> io::Result<UnixStream> {
-    let socket =
-        rustix::net::socket_with(AddressFamily::UNIX, SocketType::STREAM, SocketFlags::CLOEXEC, None)?;
+    let socket = rustix::net::socket(AddressFamily::UNIX, SocketType::STREAM, None)?;
+    rustix::io::fcntl_setfd(&socket, rustix::io::FdFlags::CLOEXEC)?;
     let stream = UnixStream::from(socket);
     stream.set_read_timeout(Some(patience))?;
     stream.set_write_timeout(Some(patience))?;

@@ -10,7 +10,6 @@ use std::time::Duration;
 use nexus_base::file::FileError;
 use nexus_base::jail::JailError;
 use nexus_base::lock::{HeldLock, LockError};
-use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
 
 use crate::accept::{Acceptor, Serve as _};
 use crate::client::Client;
@@ -30,7 +29,7 @@ pub const DEFAULT_KERNEL_PATIENCE: Duration = Duration::from_secs(30);
 /// Connections the operating system may hold for us before we accept them.
 const BACKLOG: i32 = 1024;
 /// How long requests under way get to finish when the server stops.
-const STOP_PATIENCE: Duration = Duration::from_secs(10);
+const STOP_PATIENCE: Duration = Duration::from_secs(4);
 
 /// Which planes a process serves.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -273,12 +272,11 @@ fn bind(path: &Path) -> io::Result<UnixListener> {
         Err(error) if error.kind() == io::ErrorKind::NotFound => {}
         Err(error) => return Err(error),
     }
-    let socket =
-        rustix::net::socket_with(AddressFamily::UNIX, SocketType::STREAM, SocketFlags::CLOEXEC, None)?;
-    rustix::net::bind(&socket, &SocketAddrUnix::new(path)?)?;
+    let listener = UnixListener::bind(path)?;
     std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o600))?;
-    rustix::net::listen(&socket, BACKLOG)?;
-    Ok(UnixListener::from(socket))
+    // Again, for a longer queue than the standard library asks for.
+    rustix::net::listen(&listener, BACKLOG)?;
+    Ok(listener)
 }
 
 /// Two thousand connections need more descriptors than most systems grant at first; what the system

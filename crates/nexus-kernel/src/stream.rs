@@ -92,10 +92,17 @@ impl Input {
     }
 }
 
+/// A reader that has gone must not end us by signal. Where the flag is missing, the runtime's having
+/// switched that signal off is enough.
+#[cfg(not(target_vendor = "apple"))]
+const SEND: SendFlags = SendFlags::NOSIGNAL;
+#[cfg(target_vendor = "apple")]
+const SEND: SendFlags = SendFlags::empty();
+
 /// Sends all bytes; a reader that has gone is an error, never a signal.
 pub(crate) fn send_all(stream: &UnixStream, mut bytes: &[u8]) -> io::Result<()> {
     while !bytes.is_empty() {
-        match rustix::net::send(stream, bytes, SendFlags::NOSIGNAL) {
+        match rustix::net::send(stream, bytes, SEND) {
             Ok(sent) => bytes = &bytes[sent..],
             Err(Errno::INTR) => {}
             Err(errno) => return Err(errno.into()),

@@ -101,15 +101,22 @@ impl Workspaces {
         Ok(workspaces)
     }
 
-    /// Makes a workspace; false if it was there, which is then left as it is.
+    /// Makes a workspace; false if it was there, which is then left as it is. With `init` a Nexus
+    /// workspace stands inside afterwards, in an existing one too.
     pub(crate) fn create(&self, id: &WsId, owner: Role, init: bool) -> Result<bool, Failure> {
         let _turn = self.turns.take(id);
         if init && self.hooks.init.is_none() {
             return Err(Failure::new(code::INIT_UNAVAILABLE, "this server has no init"));
         }
         let created = self.create_folder(id, owner)?;
-        if created && init {
-            self.init(id)?;
+        if init && let Err(why) = self.init(id) {
+            if created {
+                // A failed create leaves nothing, whatever init had made by then.
+                let gone = self.staging_name(GONE_PREFIX, id);
+                self.jail.rename(id.as_str(), &gone)?;
+                self.delete(&gone);
+            }
+            return Err(Failure::new(code::INIT_FAILED, why));
         }
         Ok(created)
     }
@@ -244,15 +251,10 @@ impl Workspaces {
         }
     }
 
-    fn init(&self, id: &WsId) -> Result<(), Failure> {
+    fn init(&self, id: &WsId) -> Result<(), String> {
         let Some(init) = &self.hooks.init else { return Ok(()) };
         let path = self.path(id);
-        let Err(why) = hooks::run(|| init(&path)).flatten() else { return Ok(()) };
-        // A failed create leaves nothing, whatever init had made by then.
-        let gone = self.staging_name(GONE_PREFIX, id);
-        self.jail.rename(id.as_str(), &gone)?;
-        self.delete(&gone);
-        Err(Failure::new(code::INIT_FAILED, why))
+        hooks::run(|| init(&path)).flatten()
     }
 
     /// Takes a workspace's name away; returns the name it has now, or nothing if it was not there.

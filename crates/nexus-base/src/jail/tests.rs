@@ -183,6 +183,7 @@ fn a_tree_deeper_than_the_descriptor_limit_is_removed() {
     assert!(scene.jail.metadata("a").unwrap_err().is_not_found());
 }
 
+#[cfg(target_os = "linux")]
 #[test]
 fn a_pipe_neither_hangs_nor_counts_as_a_file() {
     let scene = Scene::as_probed();

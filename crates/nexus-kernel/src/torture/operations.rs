@@ -294,6 +294,13 @@ fn init_hook(arena: &mut Arena) -> Check {
     arena.nothing_made()?;
     let created = r#"{"status":"ok","ws_id":"house","created":true}"#;
     answered(&mut client, "t-ok", &payload("house"), created)?;
+    // A workspace that stands already gets one too, and a failure takes nothing away from it.
+    answered(&mut client, "t", &create("later"), r#"{"status":"ok","ws_id":"later","created":true}"#)?;
+    let late = r#"{"status":"ok","ws_id":"later","created":false}"#;
+    answered(&mut client, "t", &payload("later"), late)?;
+    ensure(arena.inside("later/state").is_dir(), || "init did not run in an existing one".to_owned())?;
+    refused(&mut client, &control("t", OPERATOR, &payload("later")), code::INIT_FAILED, Then::Open)?;
+    ensure(arena.inside("later/manifest.json").is_file(), || "an existing one was taken away".to_owned())?;
     let made = arena.inside("house/state").is_dir() && arena.inside("house/manifest.json").is_file();
     ensure(made, || "init did not run inside".to_owned())
 }

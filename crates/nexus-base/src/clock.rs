@@ -6,8 +6,11 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use serde::{Deserialize, Serialize};
 
 /// A moment, in milliseconds since 1970-01-01 UTC.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, schemars::JsonSchema,
+)]
 #[serde(transparent)]
+#[schemars(inline)]
 pub struct Timestamp(pub i64);
 
 impl Timestamp {
@@ -32,6 +35,16 @@ impl Timestamp {
         Self(self.0.saturating_add(i64::try_from(by.as_millis()).unwrap_or(i64::MAX)))
     }
 
+    /// Returns hour, minute and whether it is Saturday or Sunday, in the system's time zone.
+    pub fn local_clock(self) -> Option<LocalClock> {
+        let moment = jiff::Timestamp::from_millisecond(self.0).ok()?.to_zoned(jiff::tz::TimeZone::system());
+        let is_weekend =
+            matches!(moment.weekday(), jiff::civil::Weekday::Saturday | jiff::civil::Weekday::Sunday);
+        let minute_of_day =
+            u16::from(moment.hour().unsigned_abs()) * 60 + u16::from(moment.minute().unsigned_abs());
+        Some(LocalClock { minute_of_day, is_weekend })
+    }
+
     /// Renders the moment in the system's time zone, RFC 3339 with seconds.
     pub fn to_local_rfc3339(self) -> String {
         match jiff::Timestamp::from_millisecond(self.0) {
@@ -41,6 +54,15 @@ impl Timestamp {
             Err(_) => self.0.to_string(),
         }
     }
+}
+
+/// A moment as a person's clock shows it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct LocalClock {
+    /// Minutes since midnight.
+    pub minute_of_day: u16,
+    /// Saturday or Sunday.
+    pub is_weekend: bool,
 }
 
 impl fmt::Display for Timestamp {

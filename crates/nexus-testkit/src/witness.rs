@@ -2,7 +2,7 @@
 //! afterwards what was lost, doubled or is stuck. It talks through the public doors only.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use nexus_base::id::{MessageId, RequestId, SessionLabel};
@@ -48,6 +48,8 @@ pub enum Ask {
     Plain,
     /// A worker that appends one line to the witness's file.
     Command,
+    /// A worker that writes one file below `home/notes`.
+    Note,
 }
 
 /// One message and what is known about it.
@@ -91,15 +93,15 @@ impl Verdict {
 /// Remembers what was said.
 #[derive(Debug)]
 pub struct Witness {
-    file: PathBuf,
+    home: PathBuf,
     said: Vec<Said>,
     judged: usize,
 }
 
 impl Witness {
-    /// Starts with nothing said; commands will append to `home/witness.txt` of this workspace.
-    pub fn new(workspace: &std::path::Path) -> Self {
-        Self { file: workspace.join("home/witness.txt"), said: Vec::new(), judged: 0 }
+    /// Starts with nothing said; traces of work are looked for in `home/` of this workspace.
+    pub fn new(workspace: &Path) -> Self {
+        Self { home: workspace.join("home"), said: Vec::new(), judged: 0 }
     }
 
     /// Returns everything said so far.
@@ -141,6 +143,7 @@ impl Witness {
         let message = match said.ask {
             Ask::Plain => "what can you do?".to_owned(),
             Ask::Command => format!("run `echo {} >> witness.txt`", said.key),
+            Ask::Note => format!("write a note: {}", said.key),
         };
         let accepted = client
             .send(ChatSend {
@@ -217,10 +220,10 @@ impl Witness {
         if replies.is_empty() {
             verdict.lost.push(format!("{}: no reply", said.key));
         }
-        // A command is announced once and reported once.
+        // A worker is announced once and reported once.
         let most = match said.ask {
             Ask::Plain => 1,
-            Ask::Command => 2,
+            Ask::Command | Ask::Note => 2,
         };
         let texts: Vec<&str> = replies.iter().map(|line| line.text.as_str()).collect();
         let different: BTreeSet<&str> = texts.iter().copied().collect();
@@ -235,33 +238,56 @@ impl Witness {
     }
 
     fn judge_tree(&self, said: &Said, view: &RequestView, verdict: &mut Verdict) {
-        let mut calls = Vec::new();
+        let mut completed = 0;
         walk(view, &mut |request| {
             if request.status == "processing" {
                 verdict.stuck.push(format!("{}: request {} is processing", said.key, request.request_id));
             }
-            for call in request.tool_calls.iter().filter(|call| call.tool == "bash") {
-                calls.push(call.status.clone());
-            }
+            let does = |tool: &str| Some(tool) == said.ask.tool();
+            completed += request
+                .tool_calls
+                .iter()
+                .filter(|call| does(&call.tool) && call.status == "completed")
+                .count();
         });
-        if said.ask != Ask::Command {
-            return;
-        }
-        match self.lines_of(&said.key) {
-            // A command whose outcome is unknown, or a failure that was said, explains a missing line.
-            0 if calls.iter().any(|status| status == "completed") => {
-                verdict.lost.push(format!("{}: bash is recorded as completed and left no line", said.key));
+        let Some(tool) = said.ask.tool() else { return };
+        match self.times_done(said) {
+            // A call whose outcome is unknown, or a failure that was said, explains that nothing is there.
+            0 if completed > 0 => {
+                verdict.lost.push(format!("{}: {tool} is recorded as completed and left nothing", said.key));
             }
             0 | 1 => {}
-            several => verdict.doubled.push(format!("{}: the command ran {several} times", said.key)),
+            several => verdict.doubled.push(format!("{}: {tool} worked {several} times", said.key)),
         }
     }
 
-    /// Counts how often the command of this key ran.
-    pub fn lines_of(&self, key: &str) -> usize {
-        let text = std::fs::read_to_string(&self.file).unwrap_or_default();
-        text.lines().filter(|line| line.trim() == key).count()
+    /// Counts how often the work of a message was done.
+    pub fn times_done(&self, said: &Said) -> usize {
+        match said.ask {
+            Ask::Plain => 0,
+            Ask::Command => lines_like(&self.home.join("witness.txt"), &said.key),
+            Ask::Note => {
+                let notes = std::fs::read_dir(self.home.join("notes")).into_iter().flatten().flatten();
+                notes.map(|note| lines_like(&note.path(), &said.key)).sum()
+            }
+        }
     }
+}
+
+impl Ask {
+    /// Returns the tool whose work can be seen in the workspace.
+    fn tool(self) -> Option<&'static str> {
+        match self {
+            Self::Plain => None,
+            Self::Command => Some("bash"),
+            Self::Note => Some("write"),
+        }
+    }
+}
+
+fn lines_like(file: &Path, key: &str) -> usize {
+    let text = std::fs::read_to_string(file).unwrap_or_default();
+    text.lines().filter(|line| line.trim() == key).count()
 }
 
 /// Returns a request once nothing in its tree is processing, or after the trace had time to follow.

@@ -72,12 +72,14 @@ pub(crate) fn run(rounds: usize, seed: Option<u64>, binary: Option<&Path>) -> Re
     verdict.extend(tokio.block_on(witness.judge_rest(&instance.client()?)).context("judging the whole")?);
     instance.stop()?;
 
-    let commands = witness.said().iter().filter(|said| said.ask == Ask::Command);
-    let ran = commands.clone().filter(|said| witness.lines_of(&said.key) == 1).count();
+    let work: Vec<_> = witness.said().iter().filter(|said| said.ask != Ask::Plain).collect();
+    let done = work.iter().filter(|said| witness.times_done(said) == 1).count();
     println!(
-        "{} messages acknowledged ({repeated} only when said again), {} commands ({ran} ran), restart p50 {} p99 {}",
+        "{} messages acknowledged ({repeated} only when said again), {} pieces of work ({done} done, {} interrupted), \
+         restart p50 {} p99 {}",
         witness.said().len(),
-        commands.count(),
+        work.len(),
+        work.len() - done,
         show(restarts.p50()),
         show(restarts.p99()),
     );
@@ -94,7 +96,11 @@ async fn talk_until(client: &Client, witness: &mut Witness, random: &mut Random,
     let talking = async {
         loop {
             let session = SESSIONS[random.below(SESSIONS.len() as u64) as usize];
-            let ask = if random.below(3) == 0 { Ask::Command } else { Ask::Plain };
+            let ask = match random.below(6) {
+                0 | 1 => Ask::Command,
+                2 => Ask::Note,
+                _ => Ask::Plain,
+            };
             if witness.say(client, ask, session).await.is_err() {
                 return;
             }

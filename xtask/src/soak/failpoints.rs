@@ -100,7 +100,7 @@ async fn live(instance: &mut Instance, witness: &mut Option<Witness>) -> Result<
             conversation::onboard(&client).await?;
             let mut fresh = Witness::new(&instance.workspace());
             let said = async {
-                for ask in [Ask::Plain, Ask::Command, Ask::Plain] {
+                for ask in [Ask::Plain, Ask::Command, Ask::Note] {
                     fresh.say(&client, ask, None).await?;
                 }
                 fresh.judge(&client, PATIENCE).await

@@ -60,7 +60,9 @@ pub(crate) fn answer(
         Intent::Cancel => cancel(scene, draft),
         Intent::Retry => retry(scene, draft),
         Intent::ListFiles => {
-            let path = command::wanted_path(request).unwrap_or_else(|| "home".to_owned());
+            let mentions_notes = request.sentence.to_lowercase().contains("notes");
+            let default = if mentions_notes { "home/notes" } else { "home" };
+            let path = command::wanted_path(request).unwrap_or_else(|| default.to_owned());
             dispatch(scene, &task::list(&path), &format!("A worker lists `{path}`."), draft);
         }
         Intent::ShowFile => match command::wanted_path(request) {

@@ -6,12 +6,16 @@ use crate::text::join_and;
 
 /// Most findings that are told one by one.
 const MOST_TOLD: usize = 12;
+/// How a report marks what the scan is not certain about.
+const NOT_IMPORTABLE: &str = "not importable";
 
 /// One credential, by name only.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Finding {
     pub(crate) variable: String,
     pub(crate) service: Option<String>,
+    /// The scan is certain enough to import it.
+    pub(crate) known: bool,
     pub(crate) imported: bool,
 }
 
@@ -36,7 +40,7 @@ pub(crate) struct Findings {
 impl Findings {
     /// Returns what could still be imported.
     pub(crate) fn importable(&self) -> Vec<&Finding> {
-        self.found.iter().filter(|finding| !finding.imported).collect()
+        self.found.iter().filter(|finding| finding.known && !finding.imported).collect()
     }
 
     /// Reads a report: the tool's JSON anywhere in the text, or the lines [`Findings::report`] makes.
@@ -60,6 +64,7 @@ impl Findings {
         let imported: Vec<String> = items("imported")
             .iter()
             .filter_map(|item| item.as_str().or_else(|| item.get("variable")?.as_str()).and_then(safe_name))
+            .map(|reference| readable(&reference))
             .collect();
         let found = items("findings")
             .iter()
@@ -72,7 +77,8 @@ impl Findings {
                     .and_then(safe_name)?;
                 let service = item.get("service").and_then(Value::as_str).and_then(safe_name);
                 let already = item.get("imported").and_then(Value::as_bool).unwrap_or(false);
-                Some(Finding { imported: already || imported.contains(&variable), variable, service })
+                let known = item.get("known").and_then(Value::as_bool).unwrap_or(true);
+                Some(Finding { imported: already || imported.contains(&variable), known, variable, service })
             })
             .collect();
         Self { found, imported }
@@ -94,15 +100,18 @@ impl Findings {
                 && recognised
             {
                 let (name, rest) = item.split_once(" (").unwrap_or((item, ""));
-                let Some(variable) = safe_name(name) else { continue };
                 if in_imported {
-                    result.imported.push(variable);
+                    result
+                        .imported
+                        .extend(safe_name(item.replace(['(', ')'], " ").trim()).map(|_| item.to_owned()));
                     continue;
                 }
+                let Some(variable) = safe_name(name) else { continue };
                 let mut notes = rest.trim_end_matches(')').split(", ");
                 let service = notes.next().and_then(safe_name);
                 let imported = rest.contains("already imported");
-                result.found.push(Finding { variable, service, imported });
+                let known = !rest.contains(NOT_IMPORTABLE);
+                result.found.push(Finding { variable, service, known, imported });
             }
         }
         recognised.then_some(result)
@@ -123,7 +132,12 @@ impl Findings {
                     .iter()
                     .any(|tail| word.contains(tail));
             if is_variable && !found.iter().any(|known| known.variable == word) {
-                found.push(Finding { variable: word.to_owned(), service: None, imported: false });
+                found.push(Finding {
+                    variable: word.to_owned(),
+                    service: None,
+                    known: true,
+                    imported: false,
+                });
             }
         }
         let lower = text.to_lowercase();
@@ -147,7 +161,11 @@ impl Findings {
         lines.push(format!("Credential scan found {}:", self.found.len()));
         lines.extend(self.found.iter().map(|finding| {
             let service = finding.service.as_deref().unwrap_or("unknown service");
-            let note = if finding.imported { ", already imported" } else { "" };
+            let note = match (finding.imported, finding.known) {
+                (true, _) => ", already imported".to_owned(),
+                (false, true) => String::new(),
+                (false, false) => format!(", {NOT_IMPORTABLE}"),
+            };
             format!("- {} ({service}{note})", finding.variable)
         }));
         lines.join("\n")
@@ -163,14 +181,22 @@ impl Findings {
     }
 }
 
+/// Makes `github/env:GITHUB_TOKEN` readable; other references stay as they are.
+fn readable(reference: &str) -> String {
+    match reference.split_once("/env:") {
+        Some((service, variable)) => format!("{variable} ({service})"),
+        None => reference.to_owned(),
+    }
+}
+
 /// Lets through what can only be a name.
 fn safe_name(raw: &str) -> Option<String> {
     let raw = raw.trim();
     let is_name = !raw.is_empty()
         && raw.len() <= 80
-        && raw
-            .chars()
-            .all(|letter| letter.is_ascii_alphanumeric() || matches!(letter, '_' | '-' | '.' | '/' | ' '));
+        && raw.chars().all(|letter| {
+            letter.is_ascii_alphanumeric() || matches!(letter, '_' | '-' | '.' | '/' | ' ' | ':')
+        });
     is_name.then(|| raw.to_owned())
 }
 
@@ -200,6 +226,12 @@ mod tests {
         let imported = Findings::read(r#"{"findings":[],"imported":["A_KEY"]}"#).unwrap();
         assert_eq!(imported.report(true), "Imported 1:\n- A_KEY");
         assert_eq!(Findings::read("Imported 1:\n- A_KEY").unwrap().imported, ["A_KEY"]);
+        let imported = Findings::read(r#"{"imported":["github/env:GITHUB_TOKEN"]}"#).unwrap();
+        assert_eq!(Findings::read(&imported.report(true)).unwrap().imported, ["GITHUB_TOKEN (github)"]);
+        let unsure =
+            Findings::read(r#"{"findings":[{"variable":"X_KEY","service":"unknown","known":false}]}"#)
+                .unwrap();
+        assert!(Findings::read(&unsure.report(false)).unwrap().importable().is_empty());
         assert_eq!(Findings::read("I saw OPENAI_API_KEY set.").unwrap().found[0].variable, "OPENAI_API_KEY");
         assert_eq!(Findings::read("bash: nexus: command not found"), None);
     }

@@ -3,11 +3,11 @@
 use serde_json::Value;
 
 use crate::draft::Draft;
-use crate::findings::Findings;
+use crate::findings::{Finding, Findings};
 use crate::persona::Document;
 use crate::scene::{Call, Scene};
 use crate::story::{ImportQuestion, Telling};
-use crate::task::Purpose;
+use crate::task::{self, Purpose};
 use crate::text::{join_and, one_line, shorten};
 use crate::worker::FAILED;
 
@@ -128,55 +128,80 @@ fn memory_of(item: &Value) -> Option<String> {
 }
 
 fn tell_status(scene: &Scene, text: &str) -> String {
-    let lines = status_lines(text);
+    let workers = serde_json::from_str::<Value>(text.trim()).ok().and_then(|value| match value {
+        Value::Array(list) => Some(list),
+        Value::Object(fields) => fields.into_values().find_map(|field| match field {
+            Value::Array(list) => Some(list),
+            _ => None,
+        }),
+        _ => None,
+    });
+    let Some(workers) = workers else {
+        let lines = status_lines(text);
+        return if lines.is_empty() {
+            waiting(scene)
+        } else {
+            format!("This is what the runtime says:\n{}", lines.join("\n"))
+        };
+    };
+    let status = |worker: &Value| worker.get("status").and_then(Value::as_str).unwrap_or_default().to_owned();
+    let active: Vec<String> = workers
+        .iter()
+        .filter(|worker| {
+            worker.get("running").and_then(Value::as_bool).unwrap_or(false)
+                || matches!(status(worker).as_str(), "pending" | "queued" | "running" | "active")
+        })
+        .map(|worker| {
+            let task =
+                worker.get("task").and_then(Value::as_str).map_or_else(|| "a task".to_owned(), describe);
+            format!("- {task}: {}", status(worker))
+        })
+        .collect();
+    if active.is_empty() {
+        let ended = workers.len();
+        let so_far = if ended == 0 { String::new() } else { format!(" {ended} have finished so far.") };
+        return format!("No worker is running; I am waiting for you.{so_far}");
+    }
+    format!("Running now:\n{}", active.join("\n"))
+}
+
+/// Names a task by its purpose where its text tells, which a cut text may not.
+fn describe(task: &str) -> String {
+    match task::purpose(task) {
+        Purpose::Other => one_line(task, 80),
+        known => what(&known),
+    }
+}
+
+fn waiting(scene: &Scene) -> String {
     let running = scene
         .dispatches
         .iter()
         .filter(|dispatch| dispatch.state == crate::scene::DispatchState::Running)
         .count();
-    if lines.is_empty() {
-        return match running {
-            0 => "No worker is running; I am waiting for you.".to_owned(),
-            1 => "One worker is running.".to_owned(),
-            _ => format!("{running} workers are running."),
-        };
+    match running {
+        0 => "No worker is running; I am waiting for you.".to_owned(),
+        1 => "One worker is running.".to_owned(),
+        _ => format!("{running} workers are running."),
     }
-    format!("This is what the runtime says:\n{}", lines.join("\n"))
 }
 
-/// Makes readable lines of a status, whatever its exact shape.
+/// Makes readable lines of the status of one session.
 fn status_lines(text: &str) -> Vec<String> {
     let text = text.trim();
     let Ok(value) = serde_json::from_str::<Value>(text) else {
         return if text.is_empty() { Vec::new() } else { vec![shorten(text, 1_500)] };
     };
-    let scalars = |item: &Value| -> String {
-        item.as_object()
-            .map(|fields| {
-                fields
-                    .iter()
-                    .filter(|(_, field)| !field.is_null() && !field.is_object() && !field.is_array())
-                    .map(|(name, field)| {
-                        let shown = field.as_str().map_or_else(|| field.to_string(), str::to_owned);
-                        format!("{} {}", name.replace('_', " "), one_line(&shown, 100))
-                    })
-                    .collect::<Vec<_>>()
-                    .join(", ")
-            })
-            .unwrap_or_else(|| item.as_str().map_or_else(|| item.to_string(), str::to_owned))
-    };
-    let list = match &value {
-        Value::Array(list) => Some(list),
-        Value::Object(fields) => fields.values().find_map(Value::as_array),
-        _ => None,
-    };
-    match list {
-        Some(list) => list.iter().take(20).map(|item| format!("- {}", scalars(item))).collect(),
-        None => {
-            let line = scalars(&value);
-            if line.is_empty() { Vec::new() } else { vec![format!("- {line}")] }
-        }
-    }
+    let Some(fields) = value.as_object() else { return Vec::new() };
+    fields
+        .iter()
+        .filter(|(_, field)| !field.is_null() && !field.is_object() && !field.is_array())
+        .take(20)
+        .map(|(name, field)| {
+            let shown = field.as_str().map_or_else(|| field.to_string(), str::to_owned);
+            format!("- {}: {}", name.replace('_', " "), one_line(&shown, 100))
+        })
+        .collect()
 }
 
 /// Tells a worker's result.
@@ -244,10 +269,14 @@ fn tell_scan(telling: &Telling, text: &str, draft: &mut Draft) {
     };
     let importable = findings.importable();
     if importable.is_empty() {
-        draft.say(if findings.found.is_empty() {
-            "The credential scan found nothing in the environment."
-        } else {
-            "The credential scan found only what is imported already."
+        let unsure: Vec<&Finding> = findings.found.iter().filter(|finding| !finding.imported).collect();
+        draft.say(match (findings.found.is_empty(), unsure.is_empty()) {
+            (true, _) => "The credential scan found nothing in the environment.".to_owned(),
+            (false, true) => "The credential scan found only what is imported already.".to_owned(),
+            (false, false) => format!(
+                "The credential scan found {}, but cannot tell what that is for; `nexus credential add` can.",
+                Findings::told(&unsure)
+            ),
         });
         return;
     }

@@ -49,6 +49,8 @@ pub(crate) struct Story {
     import_was_dispatched: bool,
     /// Messages since the import question was asked.
     unanswered: usize,
+    /// Names are being asked for; otherwise a lone word is no name.
+    asks_names: bool,
 }
 
 /// What one message of the person meant.
@@ -86,22 +88,24 @@ pub(crate) struct Telling {
 pub(crate) fn tell(scene: &Scene) -> Telling {
     let mut story = Story::default();
     let own_name = scene.persona.agent_name();
-    // Names and manners matter only while the identity files are in the making; later a long
+    // Names and manners matter only until the identity files are written; after that a long
     // conversation is not listened to again, but for answers to a question still open.
-    let needs_facts = scene.persona.is_onboarding
-        || scene.inputs().any(|input| match input {
-            Input::Result { dispatch: Some(place), .. } => {
-                matches!(scene.dispatches[*place].purpose, Purpose::Identity(_))
-            }
-            Input::Result { .. } | Input::Person { .. } | Input::Task { .. } => false,
-            Input::Agent { .. } | Input::System { .. } => false,
-        });
-    for event in &scene.events[..scene.now] {
+    let files_written = scene.events.iter().rposition(|event| match event {
+        Event::Input(Input::Result { dispatch: Some(place), .. }) => {
+            matches!(scene.dispatches[*place].purpose, Purpose::Identity(_))
+        }
+        Event::Input(_) | Event::Said | Event::Called(_) => false,
+    });
+    let asks_names =
+        |place: usize| scene.persona.is_onboarding || files_written.is_some_and(|written| place < written);
+    for (place, event) in scene.events[..scene.now].iter().enumerate() {
+        story.asks_names = asks_names(place);
         let is_person = matches!(event, Event::Input(Input::Person { .. }));
-        if !is_person || needs_facts || story.awaits_import_answer() {
+        if !is_person || story.asks_names || story.awaits_import_answer() {
             story.follow(scene, event, own_name);
         }
     }
+    story.asks_names = asks_names(scene.now);
     let before = story.clone();
     let mut hearings = Vec::new();
     for event in &scene.events[scene.now..] {
@@ -206,7 +210,7 @@ impl Story {
         }
         let mut heard = facts::listen(sentence);
         let is_missing = self.profile.agent_name.is_none() || self.profile.user_name.is_none();
-        if self.has_spoken {
+        if self.has_spoken && self.asks_names {
             self.hear_bare(sentence, request.as_ref(), &mut heard, hearing);
             let says_no = request.as_ref().is_some_and(|request| request.intent == Intent::No);
             if is_missing && !heard.has_name() && hearing.import.is_none() {

@@ -255,6 +255,7 @@ fn a_yes_long_after_the_question_imports_nothing() {
 #[test]
 fn the_list_of_abilities_is_not_repeated_at_once() {
     let mut world = World::onboarded();
+    world.say("hello");
     assert!(world.say("blue").contains("I can:"));
     assert!(!world.say("green").contains("I can:"));
     assert!(world.say("help").contains("I can:"));

@@ -117,7 +117,7 @@ fn findings_are_named_never_shown_and_imported_only_after_a_yes() {
     assert!(seen.contains("still open: shall I import"), "{seen}");
     assert!(world.imported.is_empty());
     let seen = world.say("yes please");
-    assert!(seen.contains("Imported: GITHUB_TOKEN and BRAVE_API_KEY"), "{seen}");
+    assert!(seen.contains("Imported: GITHUB_TOKEN (github) and BRAVE_API_KEY (brave)"), "{seen}");
     assert_eq!(world.imported.len(), 2);
 }
 

@@ -242,7 +242,10 @@ impl World {
                 Ok(json!({"dispatch_id": id, "spawned_session_label": session}).to_string())
             }
             "agent_send" => Ok("{}".to_owned()),
-            "get_agent_status" => Ok(json!({"workers": []}).to_string()),
+            "get_agent_status" => Ok(json!({"workers": [
+                {"session": "worker:1", "task": "Run `ls` and report.", "status": "completed", "running": false},
+            ]})
+            .to_string()),
             "remember" => {
                 self.memory.push(text("text"));
                 Ok("stored".to_owned())
@@ -338,7 +341,9 @@ impl World {
             }
             ("nexus credential scan --import --yes --json", Scan::Finds(found)) => {
                 self.imported = found.iter().map(|(variable, _)| (*variable).to_owned()).collect();
-                Ok(json!({"findings": [], "imported": self.imported}).to_string())
+                let references: Vec<String> =
+                    found.iter().map(|(variable, service)| format!("{service}/env:{variable}")).collect();
+                Ok(json!({"findings": [], "imported": references}).to_string())
             }
             ("ls -1p", _) => Ok("notes/\ntodo.txt\n".to_owned()),
             (other, _) => Ok(format!("ran {other}\n")),

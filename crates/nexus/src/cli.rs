@@ -124,7 +124,7 @@ fn parse_failure(error: &clap::Error) -> Outcome {
         .lines()
         .map(str::trim)
         .take_while(|line| !line.starts_with("Usage:"))
-        .filter(|line| !line.is_empty())
+        .filter(|line| !line.is_empty() && !line.starts_with("For more information"))
         .partition(|line| line.starts_with("tip: "));
     let message = details.join(" ").trim_start_matches("error: ").to_owned();
     let usage = rendered.lines().find_map(|line| line.trim().strip_prefix("Usage: "));

@@ -112,7 +112,12 @@ impl Feed {
                 Some(number) => vec![Show::Notice(notice(&format!("worker {number}"), status))],
                 None => Vec::new(),
             },
+            BusBody::PermissionRequested { permission_request_id, summary, .. } => {
+                let ask = format!("{summary} (nexus approvals approve {permission_request_id})");
+                vec![Show::Notice(notice("waits for your consent", &ask))]
+            }
             BusBody::TurnStarted { .. }
+            | BusBody::PermissionResolved { .. }
             | BusBody::Delta { .. }
             | BusBody::Reply { .. }
             | BusBody::TurnEnded { .. }

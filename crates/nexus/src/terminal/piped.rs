@@ -22,8 +22,11 @@ use super::link::{Link, Signal};
 const AFTER_END: Duration = Duration::from_secs(5 * 60);
 /// How long a message may wait for a daemon that is being restarted.
 const SEND_PATIENCE: Duration = Duration::from_secs(15);
-/// How long the last events of a finished request may trail behind the answer that it is finished.
-const TRAIL: Duration = Duration::from_millis(50);
+/// How long an event of a finished request may trail behind the one before it, or behind the answer
+/// that the request is finished. Both come over loopback from one process.
+const TRAIL: Duration = Duration::from_millis(15);
+/// Longest wait for such events altogether: other conversations may be busy on the same bus.
+const LONGEST_TRAIL: Duration = Duration::from_millis(60);
 
 /// How a conversation is written down.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -152,9 +155,12 @@ impl Exchange {
 
     /// Takes the last events of a request that is known to be over.
     async fn trail(&mut self, current: &mut Current) -> Outcome {
-        let until = Instant::now() + TRAIL;
-        while !current.quiet
-            && let Ok(Some(signal)) = tokio::time::timeout_at(until, self.signals.recv()).await
+        let give_up = Instant::now() + LONGEST_TRAIL;
+        // The answer has every reply; what may be missing is worth a wait only to those who see it.
+        while self.style != Style::Bare
+            && !current.quiet
+            && let Ok(Some(signal)) =
+                tokio::time::timeout_at(give_up.min(Instant::now() + TRAIL), self.signals.recv()).await
         {
             current.quiet = is_quiet(Some(&signal), &current.request);
             self.happened(Some(signal))?;

@@ -111,3 +111,26 @@ fn piped_json_is_one_object_per_line_and_ends_with_the_wait() {
     assert_eq!((&last["type"], &last["quiescent"]), (&"chat.waited".into(), &true.into()));
     assert!(lines.iter().any(|line| line["type"] == "chat.final"), "{finished:?}");
 }
+
+#[test]
+fn only_the_daemon_writes_while_it_runs() {
+    let workspace = workspace();
+    let daemon = Daemon::start(&workspace, &DaemonOptions::default());
+    let finished = workspace.nexus(&["memory", "add", "something"]);
+    assert_eq!(finished.code(), Some(1), "{finished:?}");
+    assert!(finished.stderr.contains(&daemon.pid().to_string()), "{finished:?}");
+    assert_eq!(workspace.nexus(&["memory", "recall", "something"]).code(), Some(0));
+}
+
+#[test]
+fn a_new_token_voids_the_old_one_while_the_daemon_runs() {
+    let workspace = workspace();
+    let daemon = Daemon::start(&workspace, &DaemonOptions::default());
+    assert_eq!(daemon.get("/api/sessions").status, 200);
+    workspace.nexus(&["config", "rotate-token"]).ok();
+    nexus_testkit::until("the old token to be refused", std::time::Duration::from_secs(10), || {
+        (daemon.get("/api/sessions").status == 401).then_some(())
+    });
+    // Commands read the new one.
+    workspace.nexus(&["chat", "-m", "Hello"]).ok();
+}

@@ -20,7 +20,32 @@ fn a_pipe_onboards_a_fresh_workspace_without_a_key() {
     assert!(finished.stdout.contains("  · worker 1:"), "workers show: {finished:?}");
     let status = workspace.nexus(&["status", "--json"]).json();
     assert_eq!(status["onboarded"], true, "{status}\n{}", finished.stdout);
+    assert_eq!(status["bootstrap"]["needed"], false);
+    assert_eq!(
+        (&status["identity"]["agentName"], &status["identity"]["userName"]),
+        (&"Pixel".into(), &"Ada".into())
+    );
     assert_eq!(status["runtime"]["running"], false, "what it started it stopped: {status}");
+
+    // The template stays, the three files are written, and nothing in them waits to be filled in.
+    assert!(!workspace.file("state/agents/BOOTSTRAP.md").is_empty());
+    for name in ["state/agents/pixel/IDENTITY.md", "state/agents/pixel/SOUL.md", "state/user/IDENTITY.md"] {
+        assert!(!nexus_workspace::persona::is_template(&workspace.file(name)), "{name}");
+    }
+    // The first message led to a worker that looked for credentials, and its result came back.
+    let first = workspace.nexus(&["trace", "--list", "--json"]).json()["requests"]
+        .as_array()
+        .and_then(|requests| requests.iter().find(|request| request["input"] == "Hello").cloned())
+        .expect("the first message is listed");
+    let trace = workspace.nexus(&["trace", "--json", first["requestId"].as_str().unwrap()]).json();
+    let children = trace["children"].as_array().unwrap();
+    assert!(
+        children.iter().flat_map(|child| child["toolCalls"].as_array().unwrap()).any(|call| {
+            call["tool"] == "bash" && call["arguments"].to_string().contains("nexus credential scan")
+        }),
+        "{trace}"
+    );
+    assert!(children.iter().any(|child| child["eventType"] == "worker_result"), "{trace}");
 }
 
 #[test]

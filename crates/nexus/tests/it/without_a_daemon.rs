@@ -75,6 +75,24 @@ fn a_scan_masks_what_it_finds_and_imports_only_when_told() {
 }
 
 #[test]
+fn the_memory_takes_and_gives() {
+    let workspace = workspace();
+    let fact = "Ada drinks her coffee black";
+    let kept = workspace.nexus(&["memory", "add", fact, "--json"]).json();
+    let found = workspace.nexus(&["memory", "recall", "coffee", "--json"]).json();
+    assert_eq!(
+        (&found["facts"][0]["id"], &found["facts"][0]["text"]),
+        (&kept["id"], &fact.into()),
+        "{found}"
+    );
+    assert_eq!(
+        workspace.nexus(&["memory", "recall", "zeppelin", "--json"]).json()["facts"],
+        serde_json::json!([])
+    );
+    assert_eq!(workspace.nexus(&["memory", "add", " "]).code(), Some(2));
+}
+
+#[test]
 fn inside_a_tool_call_nothing_runs_here() {
     let workspace = workspace();
     let run = Run::new(&["config", "list"]).variable("NEXUS_RUN_FD", "99");

@@ -13,6 +13,7 @@ mod disk;
 mod instance;
 mod measure;
 mod random;
+mod schemas;
 mod soak;
 
 /// Checks, benches and soaks of Nexus.
@@ -27,6 +28,8 @@ struct Arguments {
 enum Task {
     /// Format check, clippy, tests, documentation, licences, generated files.
     Check,
+    /// Writes the JSON Schemas of the wire to `schemas/`.
+    Schemas,
     /// Measures and prints the numbers beside their bars.
     #[command(subcommand)]
     Bench(bench::Bench),
@@ -38,6 +41,7 @@ enum Task {
 fn main() -> Result<()> {
     match Arguments::parse().task {
         Task::Check => check::run_all(),
+        Task::Schemas => schemas::write(),
         Task::Bench(bench) => bench::run(&bench),
         Task::Soak(soak) => soak::run(soak),
     }

@@ -2,10 +2,11 @@
 
 use nexus_base::clock::Timestamp;
 use nexus_base::id::{MessageId, OutboxId, RequestId, SessionLabel, ToolCallId, TurnId};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// One event with its place in this boot's order.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct BusEvent {
     /// Counts up by one for each event of this boot.
     pub seq: u64,
@@ -20,7 +21,7 @@ pub struct BusEvent {
 }
 
 /// What can happen. `type` is the stable name.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "type", content = "properties")]
 pub enum BusBody {
     /// A piece of text the assistant is saying right now.
@@ -77,6 +78,17 @@ pub enum BusBody {
     /// No queued or running item is left in a request's tree and its replies are delivered.
     #[serde(rename = "chat.quiescent")]
     Quiescent { request_id: RequestId },
+    /// Somebody needs the owner's consent.
+    #[serde(rename = "permission.requested")]
+    PermissionRequested {
+        permission_request_id: String,
+        kind: String,
+        summary: String,
+        expires_at: Timestamp,
+    },
+    /// A request for consent is no longer open: approved, denied or expired.
+    #[serde(rename = "permission.resolved")]
+    PermissionResolved { permission_request_id: String, status: String },
     /// The daemon is ready.
     #[serde(rename = "system.started")]
     Started { version: String },
@@ -91,8 +103,54 @@ pub enum BusBody {
     Gap { missed: u64 },
 }
 
+impl BusBody {
+    /// Every kind of event by its stable name.
+    pub const TYPES: [&'static str; 17] = [
+        "agent.streaming.token",
+        "turn.created",
+        "turn.completed",
+        "chat.final",
+        "agent.tool.started",
+        "agent.tool.completed",
+        "worker.dispatched",
+        "worker.completed",
+        "nex.request.stage",
+        "nex.request.completed",
+        "chat.quiescent",
+        "permission.requested",
+        "permission.resolved",
+        "system.started",
+        "system.stopping",
+        "system.config_reloaded",
+        "bus.gap",
+    ];
+
+    /// Returns the stable name without writing the event as JSON first; a test compares the two.
+    pub const fn type_name(&self) -> &'static str {
+        match self {
+            Self::Delta { .. } => "agent.streaming.token",
+            Self::TurnStarted { .. } => "turn.created",
+            Self::TurnEnded { .. } => "turn.completed",
+            Self::Reply { .. } => "chat.final",
+            Self::ToolStarted { .. } => "agent.tool.started",
+            Self::ToolEnded { .. } => "agent.tool.completed",
+            Self::WorkerDispatched { .. } => "worker.dispatched",
+            Self::WorkerEnded { .. } => "worker.completed",
+            Self::Stage { .. } => "nex.request.stage",
+            Self::RequestEnded { .. } => "nex.request.completed",
+            Self::Quiescent { .. } => "chat.quiescent",
+            Self::PermissionRequested { .. } => "permission.requested",
+            Self::PermissionResolved { .. } => "permission.resolved",
+            Self::Started { .. } => "system.started",
+            Self::Stopping => "system.stopping",
+            Self::ConfigReloaded => "system.config_reloaded",
+            Self::Gap { .. } => "bus.gap",
+        }
+    }
+}
+
 /// How a turn stands or ended.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum TurnState {
     /// It said what it had to say.

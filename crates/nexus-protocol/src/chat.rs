@@ -2,6 +2,7 @@
 
 use nexus_base::clock::Timestamp;
 use nexus_base::id::{EventId, MessageId, RequestId, SessionLabel, TurnId};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// Longest message a person can send, in bytes.
@@ -10,7 +11,7 @@ pub const LONGEST_MESSAGE: usize = 256 * 1024;
 pub const LONGEST_IDEMPOTENCY_KEY: usize = 200;
 
 /// `POST /api/chat`: says something to a session.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct ChatSend {
     /// What to say.
@@ -30,7 +31,7 @@ pub struct ChatSend {
 }
 
 /// How a message meets a session that is busy.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum QueueMode {
     /// End the running turn, keep its partial output, and answer everything waiting in one next turn.
@@ -46,7 +47,7 @@ pub enum QueueMode {
 }
 
 /// The acknowledgement: the message is on disk and will be answered, crash or not.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ChatAccepted {
     /// The request to follow or wait for.
@@ -60,7 +61,7 @@ pub struct ChatAccepted {
 }
 
 /// Who said a line of history.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Speaker {
     /// The person.
@@ -72,7 +73,7 @@ pub enum Speaker {
 }
 
 /// One line of a conversation as a person reads it.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ChatLine {
     /// The message; clients drop ids they have seen.
@@ -90,7 +91,7 @@ pub struct ChatLine {
 }
 
 /// `GET /api/chat/history?session=…&limit=…`.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ChatHistory {
     /// The session asked about, aliases followed.
@@ -100,7 +101,7 @@ pub struct ChatHistory {
 }
 
 /// `GET /api/chat/wait?request=…&timeoutMs=…`: answers at quiescence of the request's tree.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ChatWaited {
     /// The request asked about.
@@ -112,7 +113,7 @@ pub struct ChatWaited {
 }
 
 /// `POST /api/chat/abort`: ends the session's running turn, keeping partial output.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct ChatAbort {
     /// Which session; the owner's direct conversation when absent.
@@ -124,7 +125,7 @@ pub struct ChatAbort {
 }
 
 /// Answer to [`ChatAbort`].
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ChatAborted {
     /// Whether a turn was running.

@@ -1,9 +1,10 @@
 //! The one error shape of the control plane.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// Stable codes; scripts match on these, people read the message.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "SCREAMING_SNAKE_CASE")]
 pub enum ErrorCode {
     /// The request itself is wrong; sending it again changes nothing.
@@ -25,7 +26,7 @@ pub enum ErrorCode {
 }
 
 /// An error as the wire carries it.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct WireError {
     /// What kind of failure.
     pub code: ErrorCode,
@@ -37,7 +38,7 @@ pub struct WireError {
 }
 
 /// Body of every non-2xx answer: `{"error": {…}}`.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct ErrorBody {
     /// The failure.
     pub error: WireError,

@@ -3,9 +3,13 @@
 
 pub mod bus;
 pub mod chat;
+pub mod control;
 pub mod error;
 pub mod framing;
+pub mod methods;
 pub mod run;
+pub mod schema;
 pub mod status;
 pub mod tool;
 pub mod trace;
+pub mod ws;

@@ -4,10 +4,11 @@ use std::collections::BTreeMap;
 
 use nexus_base::clock::Timestamp;
 use nexus_base::id::SessionLabel;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// Whether the daemon can serve.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Health {
     /// Boot has not finished; HTTP 503.
@@ -23,14 +24,14 @@ pub enum Health {
 }
 
 /// What anybody may know.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct HealthBrief {
     /// One word.
     pub status: Health,
 }
 
 /// What the owner may know.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct HealthReport {
     /// One word.
     pub status: Health,
@@ -57,7 +58,7 @@ pub struct HealthReport {
 }
 
 /// Adapter totals.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct AdapterCounts {
     /// Configured.
     pub total: u32,
@@ -68,7 +69,7 @@ pub struct AdapterCounts {
 }
 
 /// Pipeline totals of this boot.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct PipelineCounts {
     /// Requests between acknowledgement and end.
     pub active_requests: u64,
@@ -79,7 +80,7 @@ pub struct PipelineCounts {
 }
 
 /// One boot step's cost.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct BootStep {
     /// Name of the step.
     pub step: String,
@@ -90,7 +91,7 @@ pub struct BootStep {
 }
 
 /// One session in a listing.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct SessionView {
     /// Its label.

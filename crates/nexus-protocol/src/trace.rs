@@ -2,11 +2,12 @@
 
 use nexus_base::clock::Timestamp;
 use nexus_base::id::{EventId, RequestId, SessionLabel, TurnId};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 /// The eight pipeline stages, in order.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub enum Stage {
     /// Durable insert, then the acknowledgement.
@@ -56,7 +57,7 @@ impl Stage {
 }
 
 /// One stage's time in a request.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct StageTiming {
     /// Stage name.
@@ -68,7 +69,7 @@ pub struct StageTiming {
 }
 
 /// One tool call as the trace shows it.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ToolCallView {
     /// Tool name.
@@ -86,7 +87,7 @@ pub struct ToolCallView {
 }
 
 /// One request and what it led to.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct RequestView {
     /// The request.
@@ -134,7 +135,7 @@ pub struct RequestView {
 }
 
 /// One row of `GET /api/requests`.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct RequestSummary {
     /// The request.

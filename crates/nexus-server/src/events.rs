@@ -37,9 +37,9 @@ const BEAT: &[u8] = b": still here\n\n";
 #[serde(deny_unknown_fields)]
 pub(crate) struct Wanted {
     /// Only this request tree, and what is about the daemon itself.
-    root: Option<String>,
+    pub(crate) root: Option<String>,
     /// Only these kinds, separated by commas.
-    types: Option<String>,
+    pub(crate) types: Option<String>,
 }
 
 /// Opens the stream. Whatever is published after this has returned reaches the client.
@@ -160,7 +160,7 @@ impl Feed {
             return;
         }
         let start = piece.len();
-        piece.put_slice(format!("id: {}\nevent: {}\ndata: ", event.seq, type_name(&event.body)).as_bytes());
+        piece.put_slice(format!("id: {}\nevent: {}\ndata: ", event.seq, event.body.type_name()).as_bytes());
         // Line feeds cannot occur in compact JSON, so one data line is enough.
         if let Err(error) = serde_json::to_writer(piece.writer(), event) {
             tracing::error!(%error, seq = event.seq, "an event could not be written as JSON");
@@ -173,13 +173,13 @@ impl Feed {
 
 /// Which events a client gets.
 #[derive(Debug, Default)]
-struct Filter {
+pub(crate) struct Filter {
     root: Option<String>,
     types: Option<Vec<&'static str>>,
 }
 
 impl Filter {
-    fn new(wanted: Wanted) -> Result<Self, Refusal> {
+    pub(crate) fn new(wanted: Wanted) -> Result<Self, Refusal> {
         if let Some(root) = &wanted.root {
             name("root", root)?;
         }
@@ -187,13 +187,13 @@ impl Filter {
         Ok(Self { root: wanted.root, types })
     }
 
-    fn takes(&self, event: &BusEvent) -> bool {
+    pub(crate) fn takes(&self, event: &BusEvent) -> bool {
         // A gap is about the stream itself: whoever missed something must learn it.
         if matches!(event.body, BusBody::Gap { .. }) {
             return true;
         }
         self.root.as_ref().is_none_or(|root| belongs_to(event, root))
-            && self.types.as_ref().is_none_or(|types| types.contains(&type_name(&event.body)))
+            && self.types.as_ref().is_none_or(|types| types.contains(&event.body.type_name()))
     }
 }
 
@@ -203,7 +203,12 @@ fn belongs_to(event: &BusEvent, root: &str) -> bool {
         return of_event.as_str() == root;
     }
     match &event.body {
-        BusBody::Started { .. } | BusBody::Stopping | BusBody::ConfigReloaded | BusBody::Gap { .. } => true,
+        BusBody::Started { .. }
+        | BusBody::Stopping
+        | BusBody::ConfigReloaded
+        | BusBody::PermissionRequested { .. }
+        | BusBody::PermissionResolved { .. }
+        | BusBody::Gap { .. } => true,
         // Published before anybody knew the tree: the request itself may still be the one.
         BusBody::Delta { request_id, .. }
         | BusBody::TurnStarted { request_id, .. }
@@ -218,51 +223,11 @@ fn belongs_to(event: &BusEvent, root: &str) -> bool {
 }
 
 fn known_type(text: &str) -> Result<&'static str, Refusal> {
-    TYPES.iter().find(|known| **known == text.trim()).copied().ok_or_else(|| {
-        let known = TYPES.join(", ");
+    BusBody::TYPES.iter().find(|known| **known == text.trim()).copied().ok_or_else(|| {
+        let known = BusBody::TYPES.join(", ");
         Refusal::new(ErrorCode::InvalidRequest, "types names an event that does not exist")
             .hint(format!("known: {known}"))
     })
-}
-
-/// Every kind of event, to refuse a filter that would wait for something that never comes.
-const TYPES: [&str; 15] = [
-    "agent.streaming.token",
-    "turn.created",
-    "turn.completed",
-    "chat.final",
-    "agent.tool.started",
-    "agent.tool.completed",
-    "worker.dispatched",
-    "worker.completed",
-    "nex.request.stage",
-    "nex.request.completed",
-    "chat.quiescent",
-    "system.started",
-    "system.stopping",
-    "system.config_reloaded",
-    "bus.gap",
-];
-
-/// Returns an event's stable name without writing it as JSON first; a test compares the two.
-fn type_name(body: &BusBody) -> &'static str {
-    match body {
-        BusBody::Delta { .. } => "agent.streaming.token",
-        BusBody::TurnStarted { .. } => "turn.created",
-        BusBody::TurnEnded { .. } => "turn.completed",
-        BusBody::Reply { .. } => "chat.final",
-        BusBody::ToolStarted { .. } => "agent.tool.started",
-        BusBody::ToolEnded { .. } => "agent.tool.completed",
-        BusBody::WorkerDispatched { .. } => "worker.dispatched",
-        BusBody::WorkerEnded { .. } => "worker.completed",
-        BusBody::Stage { .. } => "nex.request.stage",
-        BusBody::RequestEnded { .. } => "nex.request.completed",
-        BusBody::Quiescent { .. } => "chat.quiescent",
-        BusBody::Started { .. } => "system.started",
-        BusBody::Stopping => "system.stopping",
-        BusBody::ConfigReloaded => "system.config_reloaded",
-        BusBody::Gap { .. } => "bus.gap",
-    }
 }
 
 #[cfg(test)]

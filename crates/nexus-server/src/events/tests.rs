@@ -16,18 +16,19 @@ fn every_kind() -> Vec<Value> {
         "request_id": "r", "session": "s", "turn_id": "t", "outbox_id": "o", "message_id": "m", "tool_call_id": "c",
         "parent": "p", "attempt": 1, "text": "", "state": "final", "tool": "x", "summary": "", "is_error": false,
         "duration_ms": 1, "task": "", "status": "", "stage": "", "version": "", "missed": 1,
+        "permission_request_id": "a", "kind": "", "expires_at": 1,
     });
-    TYPES.iter().map(|name| json!({"type": name, "properties": ids})).collect()
+    BusBody::TYPES.iter().map(|name| json!({"type": name, "properties": ids})).collect()
 }
 
 #[test]
 fn names_are_the_wire_format_s_own() {
-    for (name, kind) in TYPES.iter().zip(every_kind()) {
+    for (name, kind) in BusBody::TYPES.iter().zip(every_kind()) {
         let unit = matches!(*name, "system.stopping" | "system.config_reloaded");
         let kind = if unit { json!({"type": name, "properties": null}) } else { kind };
         let event = event(None, &kind);
         assert_eq!(serde_json::to_value(&event).unwrap()["type"], *name);
-        assert_eq!(type_name(&event.body), *name);
+        assert_eq!(event.body.type_name(), *name);
     }
 }
 

@@ -1,0 +1,269 @@
+//! The daemon dies at every failpoint there is, and nothing is lost, doubled or stuck afterwards.
+//!
+//! What there is comes from the program itself: a recorded run lists the failpoints it passes. The
+//! sources are searched too, so that a failpoint the recorded run never reaches is a failure here.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::os::unix::process::ExitStatusExt;
+use std::path::Path;
+use std::process::ExitStatus;
+use std::sync::OnceLock;
+use std::time::Duration;
+
+use nexus_base::failpoint::{LOG_VARIABLE, VARIABLE};
+use nexus_client::{Client, ClientError};
+use nexus_testkit::witness::{Ask, Verdict, Witness, onboard};
+use nexus_testkit::{Daemon, DaemonOptions, Run, Workspace};
+use tokio::runtime::Runtime;
+
+use crate::architecture::source::rust_files;
+
+const BINARY: &str = env!("CARGO_BIN_EXE_nexus");
+/// How long recovered work may take to come to rest.
+const PATIENCE: Duration = Duration::from_secs(60);
+/// Failpoints of commands that are no part of a workspace's life; their own crates sweep them.
+const ELSEWHERE: [&str; 1] = ["kernel."];
+
+/// Failpoints that nothing can reach yet, with the reason.
+const OUT_OF_REACH: [(&str, &str); 1] =
+    [("s2.closed", "only the owner can speak, and nobody denies the owner")];
+
+/// Names of failpoints and how often one run passes each.
+type Passed = BTreeMap<String, usize>;
+
+/// What each part of a life passes.
+struct Recording {
+    init: Passed,
+    first_start: Passed,
+    conversation: Passed,
+}
+
+fn recording() -> &'static Recording {
+    static RECORDING: OnceLock<Recording> = OnceLock::new();
+    RECORDING.get_or_init(|| {
+        let workspace = Workspace::new(BINARY);
+        let log = |name: &str| workspace.home().join(name);
+        let init = log("init");
+        let _ = workspace.run(&Run::new(&["init"]).variable(LOG_VARIABLE, text(&init))).ok();
+        let first_start = log("first-start");
+        Daemon::start(&workspace, &recorded_in(&first_start)).stop();
+
+        let tokio = tokio_runtime();
+        let daemon = Daemon::start(&workspace, &DaemonOptions::default());
+        tokio.block_on(onboard(&daemon.client())).expect("the guide onboards");
+        daemon.stop();
+        let conversation = log("conversation");
+        let daemon = Daemon::start(&workspace, &recorded_in(&conversation));
+        let mut witness = Witness::new(workspace.root());
+        tokio.block_on(talk(&daemon.client(), &mut witness)).expect("an undisturbed conversation");
+        let verdict = tokio.block_on(judge(&daemon.client(), &mut witness)).expect("the daemon answers");
+        assert_eq!(verdict, Verdict::default(), "an undisturbed conversation");
+        daemon.stop();
+
+        Recording {
+            init: passed(&init),
+            first_start: passed(&first_start),
+            conversation: passed(&conversation),
+        }
+    })
+}
+
+fn recorded_in(log: &Path) -> DaemonOptions {
+    DaemonOptions::default().variable(LOG_VARIABLE, text(log))
+}
+
+fn text(path: &Path) -> String {
+    path.to_string_lossy().into_owned()
+}
+
+fn passed(log: &Path) -> Passed {
+    let mut passed = Passed::new();
+    for name in std::fs::read_to_string(log).expect("the program lists what it passes").lines() {
+        *passed.entry(name.to_owned()).or_insert(0) += 1;
+    }
+    assert!(!passed.is_empty(), "no failpoint passed: is {BINARY} a release build?");
+    passed
+}
+
+fn tokio_runtime() -> Runtime {
+    tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime for the client")
+}
+
+/// One message of each kind, each at rest before the next.
+async fn talk(client: &Client, witness: &mut Witness) -> Result<(), ClientError> {
+    for ask in [Ask::Command, Ask::Note, Ask::Plain] {
+        let request = witness.say(client, ask, None).await?;
+        client.wait(&request, PATIENCE).await?;
+    }
+    Ok(())
+}
+
+async fn judge(client: &Client, witness: &mut Witness) -> Result<Verdict, ClientError> {
+    witness.repeat_unacknowledged(client).await?;
+    let mut verdict = witness.judge(client, PATIENCE).await?;
+    verdict.extend(witness.judge_rest(client).await?);
+    Ok(verdict)
+}
+
+fn assert_killed(status: Option<ExitStatus>, place: &str) {
+    let signal = status.and_then(|status| status.signal());
+    assert_eq!(signal, Some(9), "{place} was not reached: {status:?}");
+}
+
+/// What a workspace has behind it when its life goes on after a death.
+#[derive(Clone, Copy, PartialEq)]
+enum Past {
+    Nothing,
+    Onboarded,
+}
+
+/// Starts the workspace, talks, and expects that nothing is missing.
+fn live_on(workspace: &Workspace, tokio: &Runtime, past: Past, witness: &mut Witness, place: &str) {
+    let daemon = Daemon::start(workspace, &DaemonOptions::default());
+    let verdict = tokio.block_on(async {
+        let client = daemon.client();
+        if past == Past::Nothing {
+            onboard(&client).await?;
+        }
+        witness.repeat_unacknowledged(&client).await?;
+        witness.say(&client, Ask::Plain, None).await?;
+        judge(&client, witness).await
+    });
+    let verdict = verdict.unwrap_or_else(|error| panic!("after {place}: {error}\n{}", daemon.log()));
+    assert_eq!(verdict, Verdict::default(), "after {place}\n{}", daemon.log());
+    daemon.stop();
+}
+
+/// First and last pass, and the second where a name stands on both sides of a commit.
+fn passes(count: usize) -> BTreeSet<usize> {
+    BTreeSet::from([1, count.min(2), count])
+}
+
+#[test]
+fn a_death_during_init_is_repaired() {
+    let tokio = tokio_runtime();
+    let whole = listing(Workspace::initialized(BINARY).root());
+    for (name, count) in &recording().init {
+        for pass in passes(*count) {
+            let place = format!("{name}@{pass}");
+            let workspace = Workspace::new(BINARY);
+            let dying = workspace.run(&Run::new(&["init"]).variable(VARIABLE, place.clone()));
+            assert_killed(Some(dying.status), &place);
+            workspace.init();
+            assert_eq!(listing(workspace.root()), whole, "init after {place}");
+            let before = contents(workspace.root());
+            workspace.init();
+            assert!(contents(workspace.root()) == before, "a further init after {place} changed something");
+            live_on(&workspace, &tokio, Past::Nothing, &mut Witness::new(workspace.root()), &place);
+        }
+    }
+}
+
+#[test]
+fn a_death_during_the_first_start_is_repaired() {
+    let tokio = tokio_runtime();
+    for (name, count) in &recording().first_start {
+        for pass in passes(*count) {
+            let place = format!("{name}@{pass}");
+            let workspace = Workspace::initialized(BINARY);
+            let status = match Daemon::try_start(&workspace, &DaemonOptions::dying_at(&place)) {
+                Ok(daemon) => Some(daemon.stop()),
+                Err(failure) => failure.status,
+            };
+            assert_killed(status, &place);
+            live_on(&workspace, &tokio, Past::Nothing, &mut Witness::new(workspace.root()), &place);
+        }
+    }
+}
+
+#[test]
+fn a_death_during_a_conversation_loses_nothing() {
+    let tokio = tokio_runtime();
+    let workspace = Workspace::initialized(BINARY);
+    let daemon = Daemon::start(&workspace, &DaemonOptions::default());
+    tokio.block_on(onboard(&daemon.client())).expect("the guide onboards");
+    daemon.stop();
+    // One workspace for all of them: every death meets the remains of those before it.
+    let mut witness = Witness::new(workspace.root());
+    for (name, count) in &recording().conversation {
+        for pass in passes(*count) {
+            let place = format!("{name}@{pass}");
+            let status = match Daemon::try_start(&workspace, &DaemonOptions::dying_at(&place)) {
+                Ok(daemon) => {
+                    // An error is the death itself; without one it comes on the way down.
+                    let _ = tokio.block_on(talk(&daemon.client(), &mut witness));
+                    Some(daemon.stop())
+                }
+                Err(failure) => failure.status,
+            };
+            assert_killed(status, &place);
+            live_on(&workspace, &tokio, Past::Onboarded, &mut witness, &place);
+        }
+    }
+}
+
+#[test]
+fn every_failpoint_of_the_sources_is_reached() {
+    let recording = recording();
+    let reached = |name: &str| {
+        [&recording.init, &recording.first_start, &recording.conversation]
+            .iter()
+            .any(|passed| passed.contains_key(name))
+    };
+    let mut missing = Vec::new();
+    for file in rust_files() {
+        let text = file.code_and_strings();
+        for piece in text.split("hit(\"").skip(1) {
+            let name = piece.split('"').next().unwrap_or_default();
+            let out_of_reach = OUT_OF_REACH.iter().any(|(other, _)| *other == name);
+            let elsewhere = ELSEWHERE.iter().any(|prefix| name.starts_with(prefix));
+            if !reached(name) && !out_of_reach && !elsewhere {
+                missing.push(format!("{name} in {}", file.path));
+            } else if reached(name) && out_of_reach {
+                missing.push(format!("{name} is reached now; take it off the list"));
+            }
+        }
+    }
+    assert!(missing.is_empty(), "failpoints that no recorded run passes:\n  {}", missing.join("\n  "));
+}
+
+/// Paths and modes below a folder. A half-written file that a death left behind under a temporary
+/// name is nobody's content and does not count.
+fn listing(root: &Path) -> BTreeMap<String, u32> {
+    use std::os::unix::fs::PermissionsExt as _;
+    files(root)
+        .into_iter()
+        .filter(|path| !relative(root, path).contains(nexus_base::jail::TEMPORARY_PREFIX))
+        .map(|path| {
+            let mode = std::fs::metadata(&path).expect("a listed file").permissions().mode();
+            (relative(root, &path), mode)
+        })
+        .collect()
+}
+
+fn contents(root: &Path) -> BTreeMap<String, Vec<u8>> {
+    files(root)
+        .into_iter()
+        .filter(|path| path.is_file())
+        .map(|path| (relative(root, &path), std::fs::read(&path).expect("a listed file")))
+        .collect()
+}
+
+fn relative(root: &Path, path: &Path) -> String {
+    path.strip_prefix(root).expect("below the root").to_string_lossy().into_owned()
+}
+
+fn files(root: &Path) -> Vec<std::path::PathBuf> {
+    let mut found = Vec::new();
+    let mut folders = vec![root.to_owned()];
+    while let Some(folder) = folders.pop() {
+        for entry in std::fs::read_dir(&folder).expect("a folder of the workspace") {
+            let path = entry.expect("an entry of the workspace").path();
+            if path.is_dir() {
+                folders.push(path.clone());
+            }
+            found.push(path);
+        }
+    }
+    found
+}

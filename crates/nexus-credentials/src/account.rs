@@ -1,9 +1,12 @@
 //! The account file: what is known of one account of one service. Fields of later versions survive.
 
+use std::collections::BTreeMap;
+
 use nexus_base::clock::Timestamp;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
+use crate::failure::Breakage;
 use crate::name::{AccountName, ServiceName};
 use crate::storage::Storage;
 
@@ -83,6 +86,9 @@ pub struct Credential {
     /// Why the last use or test failed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub last_error: Option<String>,
+    /// What kind of failure that was.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub breakage: Option<Breakage>,
     /// Failures.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stats: Option<CredentialStats>,
@@ -101,6 +107,9 @@ pub struct CredentialStats {
     /// Until when it is left alone.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cooldown_until: Option<Timestamp>,
+    /// How often it failed in which way.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub failure_reasons: BTreeMap<String, u32>,
     /// Whatever else the file holds.
     #[serde(flatten)]
     pub more: Map<String, Value>,
@@ -125,6 +134,7 @@ impl Account {
             last_verified: None,
             last_used: None,
             last_error: None,
+            breakage: None,
             stats: None,
             more: Map::new(),
         };

@@ -7,6 +7,7 @@ use nexus_base::file::{self, Durability, FileError};
 use serde::Serialize;
 
 use crate::account::{Account, Kind, Status};
+use crate::failure::Breakage;
 use crate::index::Index;
 use crate::name::{AccountName, ServiceName};
 
@@ -49,6 +50,12 @@ pub struct Listed {
     /// Why it last failed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub last_error: Option<String>,
+    /// What kind of failure that was.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub breakage: Option<Breakage>,
+    /// Until when it rests.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cooldown_until: Option<Timestamp>,
 }
 
 /// Counts for `status` and for the prompt.
@@ -172,6 +179,12 @@ impl CredentialFolder {
                     storage: credential.storage.describe(),
                     status: credential.status(now),
                     last_error: credential.last_error.clone(),
+                    breakage: credential.breakage,
+                    cooldown_until: credential
+                        .stats
+                        .as_ref()
+                        .and_then(|stats| stats.cooldown_until)
+                        .filter(|until| *until > now),
                 });
             }
         }
@@ -234,6 +247,15 @@ impl CredentialFolder {
     /// The folder cannot be listed or written.
     pub fn rebuild_index(&self) -> Result<Index, FileError> {
         self.update_index(|_| {})
+    }
+
+    /// Takes the lock that keeps two writers of accounts apart; they hold it for milliseconds.
+    pub(crate) fn lock(&self) -> Result<std::fs::File, FileError> {
+        file::create_folder(&self.path, 0o700)?;
+        let path = self.path.join(".lock");
+        let held = file::open_append(&path, 0o600)?;
+        held.lock().map_err(|error| FileError::new("locking", path, error))?;
+        Ok(held)
     }
 
     pub(crate) fn update_index(&self, change: impl FnOnce(&mut Index)) -> Result<Index, FileError> {

@@ -84,6 +84,7 @@ impl Index {
     /// Replaces the summary of accounts by what the account files say.
     pub(crate) fn describe(&mut self, accounts: &[Account], now: Timestamp) {
         self.services.clear();
+        self.usage_stats.clear();
         for account in accounts {
             let Some(first) = account.credentials.first() else { continue };
             self.services.entry(account.service.clone()).or_default().accounts.push(IndexedAccount {
@@ -95,6 +96,16 @@ impl Index {
                 last_used: account.last_used,
                 last_error: first.last_error.clone(),
             });
+            let failing = account.credentials.iter().find_map(|one| one.stats.as_ref());
+            if account.last_used.is_some() || failing.is_some() {
+                let mut usage = serde_json::json!({ "lastUsed": account.last_used });
+                if let (Some(fields), Some(stats)) = (usage.as_object_mut(), failing) {
+                    fields.insert("errorCount".into(), stats.error_count.into());
+                    fields.insert("cooldownUntil".into(), serde_json::json!(stats.cooldown_until));
+                    fields.insert("failureReasons".into(), serde_json::json!(stats.failure_reasons));
+                }
+                self.usage_stats.insert(format!("{}:{}", account.service, account.account), usage);
+            }
         }
     }
 }

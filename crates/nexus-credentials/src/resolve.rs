@@ -1,17 +1,20 @@
 //! Fetches the secret a pointer names, at the moment it is needed.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use nexus_base::file::{self, FileError};
 use secrecy::SecretString;
 use serde_json::Value;
 
+use crate::keychain::{Entry, Tool};
+use crate::program::{DEADLINE, ProgramError, Programs, program_name};
+use crate::seal::{self, KeyPlace, SealError};
 use crate::storage::{FileFormat, Storage};
 
 /// Largest file a secret is read from.
 const LARGEST_FILE: u64 = 1024 * 1024;
 /// Longest secret.
-const LONGEST_SECRET: usize = 64 * 1024;
+pub(crate) const LONGEST_SECRET: usize = 64 * 1024;
 
 /// Why a pointer gives no secret. No message holds a part of one.
 #[derive(Debug, thiserror::Error)]
@@ -28,6 +31,12 @@ pub enum ResolveError {
         /// Where it was.
         path: PathBuf,
     },
+    /// The file is there but is not the JSON it should be.
+    #[error("{path} is not JSON")]
+    NotJson {
+        /// The file.
+        path: PathBuf,
+    },
     /// The file is there but holds no secret at the place named.
     #[error("{path} holds no secret{}", at(.json_path.as_deref()))]
     NothingThere {
@@ -36,7 +45,22 @@ pub enum ResolveError {
         /// Dotted path inside it.
         json_path: Option<String>,
     },
-    /// This version cannot open that kind of place.
+    /// The file did not open or read in time.
+    #[error("{path} gave no answer within {} seconds", DEADLINE.as_secs())]
+    FileHangs {
+        /// The file.
+        path: PathBuf,
+    },
+    /// A command or the keychain's tool gave none.
+    #[error(transparent)]
+    Program(#[from] ProgramError),
+    /// The sealed file did not open.
+    #[error(transparent)]
+    Sealed(#[from] SealError),
+    /// The workspace is a stranger's, whose commands are not run.
+    #[error("the command is not run: the workspace is not trusted")]
+    Untrusted,
+    /// This version cannot open that kind of place, or only where programs can be started.
     #[error("storage {provider:?} is not supported")]
     Unsupported {
         /// The kind of place.
@@ -58,19 +82,122 @@ impl ResolveError {
             Self::VariableNotSet { .. } => {
                 "start the daemon with that variable set, or remove the credential"
             }
-            Self::FileMissing { .. } | Self::NothingThere { .. } => {
+            Self::FileMissing { .. } | Self::NotJson { .. } | Self::NothingThere { .. } => {
                 "log in with the tool that owns the file, then run `nexus credential sync`"
             }
+            Self::FileHangs { .. } => "check the file system the file lies on",
+            Self::Program(ProgramError::NotFound { .. } | ProgramError::NotStarted { .. }) => {
+                "install the program or put it on the PATH the daemon starts with"
+            }
+            Self::Program(ProgramError::TimedOut { .. }) => {
+                "unlock the keychain or vault; a command may not ask anything"
+            }
+            Self::Program(ProgramError::Failed { .. } | ProgramError::NoSecret { .. }) => {
+                "run the same command in a terminal to see what it says"
+            }
+            Self::Sealed(error) => error.hint(),
+            Self::Untrusted => "look at the workspace, then run `nexus trust`",
             Self::Unsupported { .. } => "add the credential again with another storage",
             Self::File(_) => "check the file's owner and permissions",
         }
     }
 }
 
-/// Fetches the secret at `storage`. `environment` is what the daemon was started with.
+/// Fetches secrets from wherever a pointer says.
+#[derive(Debug, Clone)]
+pub struct Resolver {
+    folder: PathBuf,
+    environment: Vec<(String, String)>,
+    key: Option<KeyPlace>,
+    runs_commands: bool,
+}
+
+impl Resolver {
+    /// Makes a resolver for the folder `state/credentials`. `environment` is what the daemon was
+    /// started with.
+    pub fn new(folder: impl Into<PathBuf>, environment: Vec<(String, String)>) -> Self {
+        Self { folder: folder.into(), environment, key: None, runs_commands: false }
+    }
+
+    /// Says where the key of sealed files lies.
+    #[must_use]
+    pub fn with_key(mut self, key: Option<KeyPlace>) -> Self {
+        self.key = key;
+        self
+    }
+
+    /// Lets commands run that pointers name. Only for a workspace that its owner trusts: a copied one
+    /// could name any command.
+    #[must_use]
+    pub fn with_commands(mut self, trusted: bool) -> Self {
+        self.runs_commands = trusted;
+        self
+    }
+
+    /// Returns the folder of credentials.
+    pub fn folder(&self) -> &Path {
+        &self.folder
+    }
+
+    pub(crate) fn key(&self) -> Option<&KeyPlace> {
+        self.key.as_ref()
+    }
+
+    pub(crate) fn programs(&self) -> Programs<'_> {
+        Programs { environment: &self.environment }
+    }
+
+    /// Fetches the secret at `storage`, which belongs to `reference` (`service/account/credential`).
+    /// Answers within ten seconds, whatever is at the other end.
+    ///
+    /// # Errors
+    /// See [`ResolveError`].
+    pub async fn resolve(&self, reference: &str, storage: &Storage) -> Result<SecretString, ResolveError> {
+        match storage {
+            Storage::Env { .. } | Storage::Other(_) => resolve(storage, &self.environment),
+            Storage::File { path, .. } => {
+                let (inner, hangs) = (storage.clone(), path.clone());
+                // A file on a dead network share blocks for ever; the thread does, we do not.
+                let reading = tokio::task::spawn_blocking(move || resolve(&inner, &[]));
+                match tokio::time::timeout(DEADLINE, reading).await {
+                    Ok(Ok(result)) => result,
+                    Ok(Err(_)) | Err(_) => Err(ResolveError::FileHangs { path: hangs }),
+                }
+            }
+            Storage::Keychain { service, account, json_path } => {
+                let entry = Entry { service, account: account.as_deref() };
+                let tool = Tool::of_platform();
+                let output = tool.read(&self.programs(), entry).await?;
+                secret_of(&output, tool.name(), json_path.as_deref())
+            }
+            Storage::External { command, json_path } => {
+                if !self.runs_commands {
+                    return Err(ResolveError::Untrusted);
+                }
+                let output = self.programs().run(command, None).await?;
+                let name = program_name(command.first().map(String::as_str).unwrap_or_default());
+                secret_of(&output, &name, json_path.as_deref())
+            }
+            Storage::OnePassword { vault, item, field } => {
+                let command = ["op", "read", "--no-newline", &format!("op://{vault}/{item}/{field}")];
+                let output = self.programs().run(&command.map(str::to_owned), None).await?;
+                secret_of(&output, "op", None)
+            }
+            Storage::Sealed { file } => {
+                let key = self
+                    .key
+                    .as_ref()
+                    .ok_or_else(|| ResolveError::Unsupported { provider: "sealed".to_owned() })?;
+                Ok(seal::open(key, &self.folder.join(file), reference)?)
+            }
+        }
+    }
+}
+
+/// Fetches a secret that needs no program and no key: from the environment or a file.
 ///
 /// # Errors
-/// See [`ResolveError`].
+/// See [`ResolveError`]; other places are unsupported here.
 pub fn resolve(storage: &Storage, environment: &[(String, String)]) -> Result<SecretString, ResolveError> {
     match storage {
         Storage::Env { var } => environment
@@ -79,24 +206,56 @@ pub fn resolve(storage: &Storage, environment: &[(String, String)]) -> Result<Se
             .and_then(|(_, value)| secret(value))
             .ok_or_else(|| ResolveError::VariableNotSet { var: var.clone() }),
         Storage::File { path, format, json_path } => {
-            let text = match file::read_text(path, LARGEST_FILE) {
-                Ok(text) => text,
-                Err(error) if error.source.kind() == std::io::ErrorKind::NotFound => {
-                    return Err(ResolveError::FileMissing { path: path.clone() });
-                }
-                Err(error) => return Err(error.into()),
-            };
+            let text = read(path)?;
             let found = match format {
                 FileFormat::Text => secret(&text),
-                FileFormat::Json => json_text(&text, json_path.as_deref()).and_then(|text| secret(&text)),
+                FileFormat::Json => {
+                    let whole = serde_json::from_str(&text)
+                        .map_err(|_| ResolveError::NotJson { path: path.clone() })?;
+                    inside(&whole, json_path.as_deref()).and_then(secret)
+                }
             };
             found.ok_or_else(|| ResolveError::NothingThere {
                 path: path.clone(),
                 json_path: json_path.clone(),
             })
         }
-        Storage::Other(_) => Err(ResolveError::Unsupported { provider: storage.provider().to_owned() }),
+        Storage::Keychain { .. }
+        | Storage::External { .. }
+        | Storage::OnePassword { .. }
+        | Storage::Sealed { .. }
+        | Storage::Other(_) => Err(ResolveError::Unsupported { provider: storage.provider().to_owned() }),
     }
+}
+
+fn read(path: &Path) -> Result<String, ResolveError> {
+    let missing = |error: &std::io::Error| error.kind() == std::io::ErrorKind::NotFound;
+    match std::fs::metadata(path) {
+        // Opening a pipe or a device may wait for ever or do something.
+        Ok(found) if !found.is_file() => {
+            return Err(ResolveError::NothingThere { path: path.to_owned(), json_path: None });
+        }
+        Err(error) if missing(&error) => return Err(ResolveError::FileMissing { path: path.to_owned() }),
+        Ok(_) | Err(_) => {}
+    }
+    match file::read_text(path, LARGEST_FILE) {
+        Ok(text) => Ok(text),
+        Err(error) if missing(&error.source) => Err(ResolveError::FileMissing { path: path.to_owned() }),
+        Err(error) => Err(error.into()),
+    }
+}
+
+fn secret_of(output: &[u8], name: &str, json_path: Option<&str>) -> Result<SecretString, ResolveError> {
+    let text = std::str::from_utf8(output).ok();
+    let found = match json_path {
+        None => text.and_then(secret),
+        Some(_) => text
+            .and_then(|text| serde_json::from_str::<Value>(text).ok())
+            .and_then(|whole| inside(&whole, json_path).and_then(secret)),
+    };
+    found.ok_or_else(|| {
+        ProgramError::NoSecret { name: name.to_owned(), json_path: json_path.map(str::to_owned) }.into()
+    })
 }
 
 fn secret(text: &str) -> Option<SecretString> {
@@ -104,9 +263,7 @@ fn secret(text: &str) -> Option<SecretString> {
     (!text.is_empty() && text.len() <= LONGEST_SECRET).then(|| SecretString::from(text))
 }
 
-fn json_text(text: &str, json_path: Option<&str>) -> Option<String> {
-    let whole: Value = serde_json::from_str(text).ok()?;
+fn inside<'a>(whole: &'a Value, json_path: Option<&str>) -> Option<&'a str> {
     let parts = json_path.unwrap_or_default().split('.').filter(|part| !part.is_empty());
-    let found = parts.take(16).try_fold(&whole, |value, part| value.get(part))?;
-    found.as_str().map(str::to_owned)
+    parts.take(16).try_fold(whole, |value, part| value.get(part))?.as_str()
 }

@@ -167,7 +167,12 @@ impl CredentialFolder {
             .flat_map(|account| account.credentials)
             .filter_map(|credential| match credential.storage {
                 Storage::Env { var } => Some(var),
-                Storage::File { .. } | Storage::Other(_) => None,
+                Storage::File { .. }
+                | Storage::Keychain { .. }
+                | Storage::External { .. }
+                | Storage::OnePassword { .. }
+                | Storage::Sealed { .. }
+                | Storage::Other(_) => None,
             })
             .collect();
         for finding in &mut findings.findings {

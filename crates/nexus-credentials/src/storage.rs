@@ -32,7 +32,37 @@ pub enum Storage {
         /// Dotted path inside JSON.
         json_path: Option<String>,
     },
-    /// A keychain, command or vault that this version does not open.
+    /// The platform's keychain, asked through its own tool.
+    Keychain {
+        /// The entry's service.
+        service: String,
+        /// The entry's account, where one is needed.
+        account: Option<String>,
+        /// Dotted path inside the entry, when it is JSON.
+        json_path: Option<String>,
+    },
+    /// A command of the owner's that prints the secret. No shell is involved.
+    External {
+        /// Program and arguments.
+        command: Vec<String>,
+        /// Dotted path inside its output, when that is JSON.
+        json_path: Option<String>,
+    },
+    /// A field in 1Password, asked through its own tool.
+    OnePassword {
+        /// The vault.
+        vault: String,
+        /// The item.
+        item: String,
+        /// The field.
+        field: String,
+    },
+    /// A file beside the account that only a key outside the workspace opens.
+    Sealed {
+        /// Path below the folder of credentials.
+        file: String,
+    },
+    /// A place that this version does not open.
     Other(Map<String, Value>),
 }
 
@@ -42,6 +72,10 @@ impl Storage {
         match self {
             Self::Env { .. } => "env",
             Self::File { .. } => "file",
+            Self::Keychain { .. } => "keychain",
+            Self::External { .. } => "external",
+            Self::OnePassword { .. } => "1password",
+            Self::Sealed { .. } => "sealed",
             Self::Other(fields) => fields.get("provider").and_then(Value::as_str).unwrap_or("unknown"),
         }
     }
@@ -51,8 +85,20 @@ impl Storage {
         match self {
             Self::Env { var } => format!("variable {var}"),
             Self::File { path, .. } => format!("file {}", path.display()),
+            Self::Keychain { service, .. } => format!("keychain {service}"),
+            // Arguments stay out: nobody promises that there is no password among them.
+            Self::External { command, .. } => {
+                format!("command {}", command.first().map(String::as_str).unwrap_or_default())
+            }
+            Self::OnePassword { vault, item, .. } => format!("1Password {vault}/{item}"),
+            Self::Sealed { .. } => "sealed file".to_owned(),
             Self::Other(_) => self.provider().to_owned(),
         }
+    }
+
+    /// Tells whether fetching the secret starts a program that the pointer itself names.
+    pub fn runs_a_command(&self) -> bool {
+        matches!(self, Self::External { .. })
     }
 
     fn read(fields: &Map<String, Value>) -> Option<Self> {
@@ -71,9 +117,61 @@ impl Storage {
                 };
                 Some(Self::File { path: path.to_owned(), format, json_path })
             }
+            "keychain" => Some(Self::Keychain {
+                service: text("service")?.to_owned(),
+                account: text("account").map(str::to_owned),
+                json_path: text("jsonPath").map(str::to_owned),
+            }),
+            "external" => {
+                let command = match fields.get("command")? {
+                    Value::String(line) => split_words(line)?,
+                    Value::Array(words) => {
+                        words.iter().map(|word| word.as_str().map(str::to_owned)).collect::<Option<_>>()?
+                    }
+                    _ => return None,
+                };
+                (!command.is_empty() && command.len() <= MOST_WORDS)
+                    .then(|| Self::External { command, json_path: text("jsonPath").map(str::to_owned) })
+            }
+            "1password" => Some(Self::OnePassword {
+                vault: text("vault")?.to_owned(),
+                item: text("item")?.to_owned(),
+                field: text("field")?.to_owned(),
+            }),
+            "sealed" => {
+                // The path comes from a file that may be a stranger's; it may not lead anywhere else.
+                let plain =
+                    |file: &&str| file.split('/').all(|part| !part.is_empty() && part != "." && part != "..");
+                Some(Self::Sealed { file: text("file").filter(plain)?.to_owned() })
+            }
             _ => None,
         }
     }
+}
+
+/// Most words of a command.
+const MOST_WORDS: usize = 64;
+
+/// Splits a command line into words: white space separates, quotes keep together, and nothing else
+/// means anything, since there is no shell.
+pub fn split_words(line: &str) -> Option<Vec<String>> {
+    let mut words = Vec::new();
+    let mut word: Option<String> = None;
+    let mut quote: Option<char> = None;
+    for letter in line.chars() {
+        match (quote, letter) {
+            (Some(open), letter) if open == letter => quote = None,
+            (Some(_), letter) => word.get_or_insert_default().push(letter),
+            (None, '"' | '\'') => {
+                quote = Some(letter);
+                word.get_or_insert_default();
+            }
+            (None, letter) if letter.is_whitespace() => words.extend(word.take()),
+            (None, letter) => word.get_or_insert_default().push(letter),
+        }
+    }
+    words.extend(word);
+    (quote.is_none() && !words.is_empty()).then_some(words)
 }
 
 impl From<Map<String, Value>> for Storage {
@@ -99,11 +197,73 @@ impl From<Storage> for Map<String, Value> {
                     FileFormat::Json => "json",
                 };
                 fields.insert("format".into(), json!(format));
-                if let Some(json_path) = json_path {
-                    fields.insert("jsonPath".into(), json!(json_path));
+                put_json_path(&mut fields, json_path);
+            }
+            Storage::Keychain { service, account, json_path } => {
+                fields.insert("provider".into(), json!("keychain"));
+                fields.insert("service".into(), json!(service));
+                if let Some(account) = account {
+                    fields.insert("account".into(), json!(account));
                 }
+                put_json_path(&mut fields, json_path);
+            }
+            Storage::External { command, json_path } => {
+                fields.insert("provider".into(), json!("external"));
+                fields.insert("command".into(), json!(command));
+                put_json_path(&mut fields, json_path);
+            }
+            Storage::OnePassword { vault, item, field } => {
+                fields.insert("provider".into(), json!("1password"));
+                fields.insert("vault".into(), json!(vault));
+                fields.insert("item".into(), json!(item));
+                fields.insert("field".into(), json!(field));
+            }
+            Storage::Sealed { file } => {
+                fields.insert("provider".into(), json!("sealed"));
+                fields.insert("file".into(), json!(file));
             }
         }
         fields
+    }
+}
+
+fn put_json_path(fields: &mut Map<String, Value>, json_path: Option<String>) {
+    if let Some(json_path) = json_path {
+        fields.insert("jsonPath".into(), json!(json_path));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_place_is_read_back_as_it_was_written() {
+        for storage in [
+            Storage::Env { var: "A".into() },
+            Storage::Keychain { service: "s".into(), account: None, json_path: Some("a.b".into()) },
+            Storage::External { command: vec!["pass".into(), "show x".into()], json_path: None },
+            Storage::OnePassword { vault: "v".into(), item: "i".into(), field: "f".into() },
+            Storage::Sealed { file: "openai/x.sealed".into() },
+        ] {
+            let written = serde_json::to_string(&storage).unwrap();
+            assert_eq!(serde_json::from_str::<Storage>(&written).unwrap(), storage);
+        }
+    }
+
+    #[test]
+    fn a_sealed_pointer_cannot_leave_the_folder() {
+        for file in ["../x", "/etc/passwd", "a//b", "a/./b", ""] {
+            let fields = json!({ "provider": "sealed", "file": file }).as_object().cloned().unwrap();
+            assert!(matches!(Storage::from(fields), Storage::Other(_)), "{file}");
+        }
+    }
+
+    #[test]
+    fn command_lines_split_without_a_shell() {
+        let words = split_words("op read 'op://v/my item/f' \"\" $HOME;x").unwrap();
+        assert_eq!(words, ["op", "read", "op://v/my item/f", "", "$HOME;x"]);
+        assert_eq!(split_words("a 'b"), None);
+        assert_eq!(split_words("  "), None);
     }
 }

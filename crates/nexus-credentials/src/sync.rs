@@ -7,12 +7,14 @@ use std::time::Duration;
 
 use nexus_base::clock::Timestamp;
 use nexus_base::file::FileError;
+use nexus_base::id::to_hex;
 use serde::Serialize;
+use sha2::{Digest, Sha256};
 
 use crate::account::{Account, Kind};
 use crate::folder::CredentialFolder;
 use crate::name::{AccountName, ServiceName};
-use crate::resolve::resolve;
+use crate::resolve::{Resolver, resolve};
 use crate::scan::{Depth, scan};
 use crate::storage::{FileFormat, Storage};
 
@@ -92,6 +94,57 @@ pub fn boot_sync(folder: &CredentialFolder, request: &SyncRequest<'_>) -> Result
     Ok(report)
 }
 
+/// Looks for logins that other tools keep in the platform's keychain. Apart from `boot_sync`, since a
+/// keychain may ask its owner something, which no start should.
+///
+/// # Errors
+/// The folder cannot be read or written. A keychain that does not answer is only reported.
+pub async fn keychain_sync(
+    folder: &CredentialFolder,
+    resolver: &Resolver,
+    request: &SyncRequest<'_>,
+) -> Result<SyncReport, FileError> {
+    let mut report = SyncReport { looked_for_logins: true, ..SyncReport::default() };
+    // Only there do the tools use it.
+    if !cfg!(target_os = "macos") {
+        return Ok(report);
+    }
+    let codex_account = codex_home(request).map(|home| {
+        let digest = Sha256::digest(home.as_os_str().as_encoded_bytes());
+        format!("cli|{}", &to_hex(&digest)[..16])
+    });
+    let places = [
+        ("claude-cli", "anthropic", "Claude Code-credentials", None, "claudeAiOauth.accessToken"),
+        ("codex-cli", "openai", "Codex Auth", codex_account, "tokens.access_token"),
+    ];
+    for (tool, service, entry, account, json_path) in places {
+        let (Ok(service), Ok(name)) = (ServiceName::new(service), AccountName::new(tool)) else { continue };
+        if folder.read(&service, &name)?.is_some() {
+            continue;
+        }
+        let storage =
+            Storage::Keychain { service: entry.to_owned(), account, json_path: Some(json_path.to_owned()) };
+        match resolver.resolve("", &storage).await {
+            Ok(_) => {
+                let account =
+                    Account::with_pointer(service, name, tool, Kind::Oauth, storage, Timestamp::now());
+                folder.write(&account)?;
+                report.added.push(account.reference());
+            }
+            Err(error) => tracing::debug!(%error, tool, "no login in the keychain"),
+        }
+    }
+    Ok(report)
+}
+
+fn codex_home(request: &SyncRequest<'_>) -> Option<PathBuf> {
+    let set = request.environment.iter().find(|(name, value)| name == CODEX_HOME && !value.is_empty());
+    match set {
+        Some((_, value)) => Some(PathBuf::from(value)),
+        None => request.home.map(|home| home.join(".codex")),
+    }
+}
+
 enum Pointed {
     Added(String),
     AlreadyThere,
@@ -100,11 +153,7 @@ enum Pointed {
 }
 
 fn logins(request: &SyncRequest<'_>) -> Vec<Login> {
-    let set = request.environment.iter().find(|(name, value)| name == CODEX_HOME && !value.is_empty());
-    let codex = match set {
-        Some((_, value)) => Some(PathBuf::from(value)),
-        None => request.home.map(|home| home.join(".codex")),
-    };
+    let codex = codex_home(request);
     let in_home = |path: &str| request.home.map(|home| home.join(path));
     let login = |tool, service, file: Option<PathBuf>, places| {
         file.filter(|path| path.is_absolute()).map(|file| Login { tool, service, file, places })

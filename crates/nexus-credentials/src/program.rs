@@ -1,0 +1,177 @@
+//! Programs that hold secrets: commands of the owner's, the platform's keychain tool, 1Password's.
+//!
+//! No shell, a fixed deadline, little output, and nothing of what they print reaches a log or an error.
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use nexus_process::{Confinement, Environment, Input, Launch, LaunchError, Status};
+use secrecy::{ExposeSecret, SecretString};
+
+/// Longest a program may take. A person who waits for ten seconds has an answer.
+pub(crate) const DEADLINE: Duration = Duration::from_secs(9);
+/// How long a program gets to end itself after that.
+const GRACE: Duration = Duration::from_millis(300);
+/// Most bytes of output that are read.
+const LARGEST_OUTPUT: usize = 1024 * 1024;
+
+/// Variables such programs need to find their own files and sessions.
+const PASSED: &[&str] = &[
+    "HOME",
+    "USER",
+    "LOGNAME",
+    "DBUS_SESSION_BUS_ADDRESS",
+    "XDG_RUNTIME_DIR",
+    "XDG_CONFIG_HOME",
+    "XDG_DATA_HOME",
+    "GNUPGHOME",
+    "PASSWORD_STORE_DIR",
+    "SSH_AUTH_SOCK",
+    "DISPLAY",
+    "WAYLAND_DISPLAY",
+    "OP_SERVICE_ACCOUNT_TOKEN",
+    "OP_ACCOUNT",
+    "OP_CONNECT_HOST",
+    "OP_CONNECT_TOKEN",
+    "BW_SESSION",
+    "VAULT_ADDR",
+    "VAULT_TOKEN",
+    "AWS_PROFILE",
+    "AWS_CONFIG_FILE",
+];
+
+/// Why a program gave no secret. No message holds any of its output.
+#[derive(Debug, thiserror::Error)]
+pub enum ProgramError {
+    /// There is no such program.
+    #[error("program {name} is not found")]
+    NotFound {
+        /// Its name as given.
+        name: String,
+    },
+    /// It did not end in time.
+    #[error("{name} gave no answer within {} seconds", DEADLINE.as_secs())]
+    TimedOut {
+        /// Its name.
+        name: String,
+    },
+    /// It ended with a failure.
+    #[error("{name} ended with {status}")]
+    Failed {
+        /// Its name.
+        name: String,
+        /// How it ended.
+        status: Status,
+    },
+    /// It printed no secret.
+    #[error("{name} printed no secret{}", at(.json_path.as_deref()))]
+    NoSecret {
+        /// Its name.
+        name: String,
+        /// Where in its output one was looked for.
+        json_path: Option<String>,
+    },
+    /// It could not be started.
+    #[error("{name} could not be started")]
+    NotStarted {
+        /// Its name.
+        name: String,
+        /// Why.
+        #[source]
+        source: LaunchError,
+    },
+}
+
+fn at(json_path: Option<&str>) -> String {
+    json_path.map(|path| format!(" at {path}")).unwrap_or_default()
+}
+
+/// Where programs are looked up and what they get to see.
+#[derive(Debug, Clone)]
+pub(crate) struct Programs<'a> {
+    pub(crate) environment: &'a [(String, String)],
+}
+
+impl Programs<'_> {
+    /// Finds a program by name on the owner's `PATH`, or takes an absolute path.
+    pub(crate) fn find(&self, name: &str) -> Option<PathBuf> {
+        let given = Path::new(name);
+        if given.is_absolute() {
+            return given.is_file().then(|| given.to_owned());
+        }
+        // A relative path would depend on the working folder, which belongs to nobody here.
+        if name.contains('/') || name.is_empty() {
+            return None;
+        }
+        self.path_folders().find_map(|folder| {
+            let candidate = folder.join(name);
+            is_executable(&candidate).then_some(candidate)
+        })
+    }
+
+    /// Runs a program and returns what it printed.
+    pub(crate) async fn run(
+        &self,
+        command: &[String],
+        input: Option<&SecretString>,
+    ) -> Result<Vec<u8>, ProgramError> {
+        let name = command.first().cloned().unwrap_or_default();
+        let shown = program_name(&name);
+        let program = self.find(&name).ok_or_else(|| ProgramError::NotFound { name: name.clone() })?;
+        let mut launch = Launch::new(program, "/", Confinement::Unsandboxed)
+            .arguments(&command[1..])
+            .environment(self.child_environment())
+            .deadline(DEADLINE)
+            .grace(GRACE)
+            .output_limit(LARGEST_OUTPUT);
+        if let Some(secret) = input {
+            launch = launch.input(Input::Bytes(secret.expose_secret().as_bytes().to_vec()));
+        }
+        let outcome =
+            launch.run().await.map_err(|source| ProgramError::NotStarted { name: shown.clone(), source })?;
+        match outcome.status {
+            Status::Exited(0) if outcome.stdout.cut == 0 => {
+                let mut output = outcome.stdout.head;
+                output.extend(outcome.stdout.tail);
+                Ok(output)
+            }
+            Status::TimedOut => Err(ProgramError::TimedOut { name: shown }),
+            Status::Exited(0) => Err(ProgramError::NoSecret { name: shown, json_path: None }),
+            Status::Exited(_) | Status::Signaled(_) | Status::Cancelled => {
+                Err(ProgramError::Failed { name: shown, status: outcome.status })
+            }
+        }
+    }
+
+    fn child_environment(&self) -> Environment {
+        let mut environment = Environment::clean();
+        for folder in self.path_folders() {
+            environment = environment.path_back(folder);
+        }
+        for (name, value) in self.environment {
+            if PASSED.contains(&name.as_str()) || name.starts_with("OP_SESSION_") {
+                // The list holds no refused name; a value with a zero byte is left out.
+                environment = environment.clone().set(name, value).unwrap_or(environment);
+            }
+        }
+        environment
+    }
+
+    fn path_folders(&self) -> impl Iterator<Item = PathBuf> {
+        let path = self.environment.iter().find(|(name, _)| name == "PATH");
+        let folders: Vec<PathBuf> = path
+            .map(|(_, value)| std::env::split_paths(value).filter(|folder| folder.is_absolute()).collect())
+            .unwrap_or_default();
+        folders.into_iter()
+    }
+}
+
+fn is_executable(path: &Path) -> bool {
+    use std::os::unix::fs::PermissionsExt;
+    path.metadata().is_ok_and(|found| found.is_file() && found.permissions().mode() & 0o111 != 0)
+}
+
+/// Returns a program's own name; the path to it says nothing a person needs.
+pub(crate) fn program_name(given: &str) -> String {
+    Path::new(given).file_name().map_or_else(|| given.to_owned(), |file| file.to_string_lossy().into_owned())
+}

@@ -1,8 +1,9 @@
 //! Resolves principals and decides what they may do; every decision leaves a row.
 
+use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Instant;
 
-use nexus_base::clock::Timestamp;
+use nexus_base::clock::{LocalClock, Timestamp};
 use nexus_base::id::{EventId, SessionLabel};
 use nexus_store::identity::{AccessEffect, AccessLogRow};
 use nexus_store::{Identity, StoreError};
@@ -21,6 +22,20 @@ pub struct Circumstances {
     pub sender: String,
     /// `dm`, `group`, `channel`, `direct`.
     pub container_kind: Option<String>,
+    /// Our account there.
+    pub account_id: Option<String>,
+    /// Server or team.
+    pub space_id: Option<String>,
+    /// The conversation.
+    pub container_id: Option<String>,
+    /// The thread in it.
+    pub thread_id: Option<String>,
+    /// The webhook.
+    pub hook_id: Option<String>,
+    /// The kind of event.
+    pub event_type: Option<String>,
+    /// The owner's clock; a policy with hours does not match without one.
+    pub clock: Option<LocalClock>,
 }
 
 impl Circumstances {
@@ -31,8 +46,21 @@ impl Circumstances {
             platform: "control-plane".to_owned(),
             sender: sender.or_else(|| principal.name().map(str::to_owned)).unwrap_or_default(),
             container_kind: Some("dm".to_owned()),
+            clock: Timestamp::now().local_clock(),
+            ..Self::default()
         }
     }
+}
+
+/// A call over the control plane, for the access log.
+#[derive(Debug, Clone, Copy)]
+pub struct Operation<'a> {
+    /// Who called, as the log names them.
+    pub caller: &'a str,
+    /// What kind of caller.
+    pub kind: &'a str,
+    /// The permission it took, `control.<resource>.<action>`.
+    pub permission: &'a str,
 }
 
 /// A decision with its reason and what it allows.
@@ -52,7 +80,7 @@ pub struct Verdict {
 #[derive(Debug, Clone)]
 pub struct Access {
     identity: Identity,
-    policies: Vec<Policy>,
+    policies: Arc<RwLock<Arc<[Policy]>>>,
 }
 
 impl Access {
@@ -63,7 +91,43 @@ impl Access {
 
     /// Opens the gate with these policies and no others.
     pub fn with_policies(identity: Identity, policies: Vec<Policy>) -> Self {
-        Self { identity, policies }
+        Self { identity, policies: Arc::new(RwLock::new(policies.into())) }
+    }
+
+    /// Puts these policies in force for every clone, from the next decision on.
+    pub fn set_policies(&self, policies: Vec<Policy>) {
+        *self.policies.write().unwrap_or_else(PoisonError::into_inner) = policies.into();
+    }
+
+    fn policies(&self) -> Arc<[Policy]> {
+        Arc::clone(&self.policies.read().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// Records a control-plane call that is no event: who, what, and whether they may.
+    pub fn log_operation(&self, who: &Operation<'_>, refusal: Option<&str>) {
+        self.identity.log_access_later(AccessLogRow {
+            timestamp: Timestamp::now(),
+            event_id: None,
+            request_id: None,
+            platform: "control-plane".to_owned(),
+            sender_id: who.caller.to_owned(),
+            container_kind: None,
+            principal_id: None,
+            principal_type: who.kind.to_owned(),
+            principal_name: None,
+            policies_matched: None,
+            effect: if refusal.is_none() { AccessEffect::Allow } else { AccessEffect::Deny },
+            deny_reason: refusal.map(str::to_owned),
+            tools_allowed: None,
+            tools_denied: None,
+            credentials_allowed: None,
+            data_access: None,
+            persona: None,
+            session_key: None,
+            grants_applied: None,
+            processing_time_ms: None,
+            operation: Some(who.permission.to_owned()),
+        });
     }
 
     /// Says who is behind a source. A sender who is new gets an entity; merges are followed.
@@ -106,7 +170,7 @@ impl Access {
         session: &SessionLabel,
     ) -> Verdict {
         let watch = Instant::now();
-        let evaluation = evaluate(&self.policies, principal, circumstances);
+        let evaluation = evaluate(&self.policies(), principal, circumstances);
         let policy = evaluation.decided_by;
         let reason = match evaluation.decision {
             Decision::Allow => None,

@@ -1,5 +1,7 @@
 //! Policies: who they are about, what they decide, what they give. Evaluation is a pure function.
 
+use nexus_base::clock::LocalClock;
+
 use crate::access::Circumstances;
 use crate::permissions::{DataLevel, Names, Permissions, ToolRule};
 use crate::principal::Principal;
@@ -29,6 +31,8 @@ impl Decision {
 /// Whom a policy is about.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum WhichPrincipal {
+    /// Everybody.
+    Anyone,
     /// The owner.
     Owner,
     /// Somebody with an entity, other than the owner.
@@ -46,6 +50,7 @@ pub enum WhichPrincipal {
 impl WhichPrincipal {
     const fn is(self, principal: &Principal) -> bool {
         match self {
+            Self::Anyone => true,
             Self::Owner => matches!(principal, Principal::Owner { .. }),
             Self::Known => matches!(principal, Principal::Known { .. }),
             Self::Unknown => matches!(principal, Principal::Unknown),
@@ -65,6 +70,76 @@ pub enum Grant {
     Inherited,
 }
 
+/// A circumstance that must hold; every part that is named must.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Condition {
+    /// The platform.
+    pub platform: Option<String>,
+    /// Our account there.
+    pub account_id: Option<String>,
+    /// Server or team.
+    pub space_id: Option<String>,
+    /// `dm`, `group`, `channel`, `direct`.
+    pub container_kind: Option<String>,
+    /// The conversation.
+    pub container_id: Option<String>,
+    /// The thread in it.
+    pub thread_id: Option<String>,
+    /// The webhook.
+    pub hook_id: Option<String>,
+    /// The kind of event.
+    pub event_type: Option<String>,
+    /// The time of day.
+    pub time: Option<Hours>,
+}
+
+/// When a condition holds, by the owner's clock.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Hours {
+    /// Saturday and Sunday.
+    Weekends,
+    /// From a minute of the day up to, but without, another; across midnight when the second is smaller.
+    Between {
+        /// First minute.
+        from: u16,
+        /// Minute after the last.
+        to: u16,
+    },
+}
+
+impl Hours {
+    const fn hold_at(self, clock: LocalClock) -> bool {
+        let minute = clock.minute_of_day;
+        match self {
+            Self::Weekends => clock.is_weekend,
+            Self::Between { from, to } if from <= to => from <= minute && minute < to,
+            Self::Between { from, to } => from <= minute || minute < to,
+        }
+    }
+}
+
+impl Condition {
+    /// A condition on the kind of container alone.
+    pub fn in_container(kind: &str) -> Self {
+        Self { container_kind: Some(kind.to_owned()), ..Self::default() }
+    }
+
+    fn holds(&self, circumstances: &Circumstances) -> bool {
+        let is = |wanted: &Option<String>, found: Option<&str>| {
+            wanted.as_deref().is_none_or(|wanted| found == Some(wanted))
+        };
+        is(&self.platform, Some(&circumstances.platform))
+            && is(&self.account_id, circumstances.account_id.as_deref())
+            && is(&self.space_id, circumstances.space_id.as_deref())
+            && is(&self.container_kind, circumstances.container_kind.as_deref())
+            && is(&self.container_id, circumstances.container_id.as_deref())
+            && is(&self.thread_id, circumstances.thread_id.as_deref())
+            && is(&self.hook_id, circumstances.hook_id.as_deref())
+            && is(&self.event_type, circumstances.event_type.as_deref())
+            && self.time.is_none_or(|hours| circumstances.clock.is_some_and(|clock| hours.hold_at(clock)))
+    }
+}
+
 /// One policy.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Policy {
@@ -74,8 +149,12 @@ pub struct Policy {
     pub priority: u8,
     /// Whom it is about.
     pub about: WhichPrincipal,
-    /// Only in containers of this kind, such as `dm`; anywhere when absent.
-    pub container_kind: Option<String>,
+    /// Only this entity.
+    pub person: Option<String>,
+    /// Only people with one of these tags; anybody when there are none.
+    pub tags: Vec<String>,
+    /// Only under one of these conditions; always when there are none.
+    pub conditions: Vec<Condition>,
     /// What it decides.
     pub decision: Decision,
     /// What it gives.
@@ -104,7 +183,9 @@ pub fn built_in(strangers: StrangerRule) -> Vec<Policy> {
         name: name.to_owned(),
         priority,
         about,
-        container_kind: None,
+        person: None,
+        tags: Vec::new(),
+        conditions: Vec::new(),
         decision,
         grant,
     };
@@ -126,7 +207,7 @@ pub fn built_in(strangers: StrangerRule) -> Vec<Policy> {
     ];
     if strangers == StrangerRule::AskInDirectMessages {
         policies.push(Policy {
-            container_kind: Some("dm".to_owned()),
+            conditions: vec![Condition::in_container("dm")],
             ..policy(
                 "stranger-in-dm",
                 20,
@@ -191,9 +272,11 @@ impl Policy {
     fn matches(&self, principal: &Principal, circumstances: &Circumstances) -> bool {
         self.about.is(principal)
             && self
-                .container_kind
+                .person
                 .as_deref()
-                .is_none_or(|kind| circumstances.container_kind.as_deref() == Some(kind))
+                .is_none_or(|person| principal.entity_id().is_some_and(|entity| entity.as_str() == person))
+            && (self.tags.is_empty() || self.tags.iter().any(|tag| principal.tags().contains(tag)))
+            && (self.conditions.is_empty() || self.conditions.iter().any(|one| one.holds(circumstances)))
     }
 
     fn permissions(&self, principal: &Principal) -> Permissions {

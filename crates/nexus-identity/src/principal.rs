@@ -106,6 +106,18 @@ impl Principal {
         }
     }
 
+    /// Returns what the owner calls them: partner, family, friend, work.
+    pub fn tags(&self) -> &[String] {
+        match self {
+            Self::Known { tags, .. } => tags,
+            Self::Owner { .. }
+            | Self::Unknown
+            | Self::System { .. }
+            | Self::Webhook { .. }
+            | Self::Agent { .. } => &[],
+        }
+    }
+
     /// Returns the name to show.
     pub fn name(&self) -> Option<&str> {
         match self {

@@ -2,14 +2,21 @@
 //! `identity.db`. It stores decisions; policies and merges are decided elsewhere.
 
 mod access;
+mod approvals;
 mod contacts;
+mod tokens;
 
 use nexus_base::clock::Timestamp;
 use nexus_base::id::EntityId;
 use rusqlite::{Connection, OptionalExtension, Row, params};
 
 pub use self::access::{AccessEffect, AccessLogRow};
+pub use self::approvals::{
+    GrantActivity, GrantRow, NewGrant, NewPermissionRequest, PermissionAnswer, PermissionRequest,
+    PermissionStatus,
+};
 pub use self::contacts::Contact;
+pub use self::tokens::{NewToken, TokenRow};
 use crate::database::Database;
 use crate::error::StoreError;
 use crate::words::{count, moment, moment_or_none, words};

@@ -16,7 +16,12 @@ fn known() -> Principal {
 }
 
 fn in_kind(kind: &str) -> Circumstances {
-    Circumstances { platform: "test".into(), sender: "bo".into(), container_kind: Some(kind.into()) }
+    Circumstances {
+        platform: "test".into(),
+        sender: "bo".into(),
+        container_kind: Some(kind.into()),
+        ..Circumstances::default()
+    }
 }
 
 fn said(policies: &[Policy], principal: &Principal, kind: &str) -> String {
@@ -69,7 +74,9 @@ fn policy(name: &str, priority: u8, decision: Decision, about: WhichPrincipal) -
         name: name.into(),
         priority,
         about,
-        container_kind: None,
+        person: None,
+        tags: Vec::new(),
+        conditions: Vec::new(),
         decision,
         grant: Grant::Fixed(Permissions::everything()),
     }

@@ -1,0 +1,285 @@
+//! Policies as the owner writes them in the configuration, beside the built-in ones.
+//!
+//! A document with one wrong policy counts as a whole: leaving out what cannot be read might leave
+//! out a refusal.
+
+use std::collections::BTreeSet;
+
+use serde::Deserialize;
+use serde_json::Value;
+
+use crate::permissions::{DataLevel, Names, Permissions, ToolRule};
+use crate::policy::{Condition, Decision, Grant, Hours, Policy, StrangerRule, WhichPrincipal, built_in};
+
+/// Most policies a document may hold.
+const MOST: usize = 200;
+/// Priority of a policy that names none.
+const PRIORITY: u8 = 30;
+
+/// Why a document is not in force.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("policy {which}: {reason}")]
+pub struct PolicyProblem {
+    /// Its name, or its place in the list.
+    pub which: String,
+    /// What is wrong.
+    pub reason: String,
+}
+
+/// Returns the built-in policies with the document's beside them. One of the same name takes a
+/// built-in one's place.
+///
+/// # Errors
+/// A policy cannot be read; nothing of the document should be in force then.
+pub fn with_document(document: &[Value], strangers: StrangerRule) -> Result<Vec<Policy>, PolicyProblem> {
+    if document.len() > MOST {
+        return Err(problem("list", format!("more than {MOST} policies")));
+    }
+    let mut policies = built_in(strangers);
+    let mut names = BTreeSet::new();
+    for (place, value) in document.iter().enumerate() {
+        let written: Written = serde_json::from_value(value.clone())
+            .map_err(|error| problem(&format!("number {}", place + 1), error.to_string()))?;
+        if written.name.is_empty() || !names.insert(written.name.clone()) {
+            return Err(problem(&written.name, "a name of its own is needed".to_owned()));
+        }
+        policies.retain(|policy| policy.name != written.name);
+        if written.enabled {
+            policies.push(written.read()?);
+        }
+    }
+    Ok(policies)
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Written {
+    name: String,
+    #[serde(default, rename = "description")]
+    _description: Option<String>,
+    #[serde(default, rename = "match")]
+    matching: Match,
+    effect: Effect,
+    #[serde(default)]
+    permissions: Option<WrittenPermissions>,
+    #[serde(default)]
+    priority: Option<u8>,
+    #[serde(default = "yes")]
+    enabled: bool,
+}
+
+const fn yes() -> bool {
+    true
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Match {
+    #[serde(default)]
+    principal: WrittenPrincipal,
+    #[serde(default)]
+    conditions: Vec<WrittenCondition>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct WrittenPrincipal {
+    is_user: Option<bool>,
+    #[serde(default)]
+    relationship: Option<OneOrMany>,
+    #[serde(default)]
+    tags: Vec<String>,
+    person_id: Option<String>,
+    #[serde(default)]
+    unknown: bool,
+    #[serde(default)]
+    system: bool,
+    #[serde(default)]
+    webhook: bool,
+    #[serde(default)]
+    agent: bool,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(untagged)]
+enum OneOrMany {
+    One(String),
+    Many(Vec<String>),
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct WrittenCondition {
+    platform: Option<String>,
+    account_id: Option<String>,
+    space_id: Option<String>,
+    container_kind: Option<String>,
+    container_id: Option<String>,
+    thread_id: Option<String>,
+    hook_id: Option<String>,
+    event_type: Option<String>,
+    time: Option<String>,
+}
+
+#[derive(Debug, Clone, Copy, Deserialize)]
+#[serde(rename_all = "snake_case")]
+enum Effect {
+    Allow,
+    Deny,
+    Ask,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct WrittenPermissions {
+    #[serde(default = "no_tools")]
+    tools: WrittenTools,
+    #[serde(default = "Names::none")]
+    credentials: Names,
+    #[serde(default = "no_data")]
+    data: WrittenData,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct WrittenTools {
+    #[serde(default = "Names::none")]
+    allow: Names,
+    #[serde(default)]
+    deny: BTreeSet<String>,
+}
+
+const fn no_tools() -> WrittenTools {
+    WrittenTools { allow: Names::none(), deny: BTreeSet::new() }
+}
+
+#[derive(Debug, Clone, Copy, Deserialize)]
+#[serde(rename_all = "snake_case")]
+enum WrittenData {
+    None,
+    #[serde(alias = "restricted")]
+    Minimal,
+    Contextual,
+    Full,
+}
+
+const fn no_data() -> WrittenData {
+    WrittenData::None
+}
+
+impl Written {
+    fn read(self) -> Result<Policy, PolicyProblem> {
+        let name = self.name;
+        let priority = self.priority.unwrap_or(PRIORITY);
+        if priority > 100 {
+            return Err(problem(&name, "priority lies between 0 and 100".to_owned()));
+        }
+        let mut tags = self.matching.principal.tags.clone();
+        match &self.matching.principal.relationship {
+            Some(OneOrMany::One(one)) => tags.push(one.clone()),
+            Some(OneOrMany::Many(many)) => tags.extend(many.iter().cloned()),
+            None => {}
+        }
+        let conditions = self
+            .matching
+            .conditions
+            .into_iter()
+            .map(|condition| condition.read(&name))
+            .collect::<Result<Vec<_>, _>>()?;
+        Ok(Policy {
+            about: self.matching.principal.about(&name)?,
+            person: self.matching.principal.person_id,
+            tags,
+            conditions,
+            priority,
+            decision: match self.effect {
+                Effect::Allow => Decision::Allow,
+                Effect::Deny => Decision::Deny,
+                Effect::Ask => Decision::Ask,
+            },
+            // Allowing without saying what gives nothing but an answer.
+            grant: Grant::Fixed(self.permissions.map_or_else(Permissions::nothing, WrittenPermissions::read)),
+            name,
+        })
+    }
+}
+
+impl WrittenPrincipal {
+    fn about(&self, policy: &str) -> Result<WhichPrincipal, PolicyProblem> {
+        let kinds: Vec<WhichPrincipal> = [
+            (self.is_user == Some(true), WhichPrincipal::Owner),
+            (self.is_user == Some(false), WhichPrincipal::Known),
+            (self.unknown, WhichPrincipal::Unknown),
+            (self.system, WhichPrincipal::System),
+            (self.webhook, WhichPrincipal::Webhook),
+            (self.agent, WhichPrincipal::Agent),
+        ]
+        .into_iter()
+        .filter_map(|(is_named, kind)| is_named.then_some(kind))
+        .collect();
+        match kinds.as_slice() {
+            [] => Ok(WhichPrincipal::Anyone),
+            [one] => Ok(*one),
+            _ => Err(problem(policy, "nobody is two kinds of principal at once".to_owned())),
+        }
+    }
+}
+
+impl WrittenCondition {
+    fn read(self, policy: &str) -> Result<Condition, PolicyProblem> {
+        let time = self.time.as_deref().map(|time| {
+            hours(time)
+                .ok_or_else(|| problem(policy, format!("time {time:?} is neither weekends nor HH:MM-HH:MM")))
+        });
+        Ok(Condition {
+            platform: self.platform,
+            account_id: self.account_id,
+            space_id: self.space_id,
+            container_kind: self.container_kind,
+            container_id: self.container_id,
+            thread_id: self.thread_id,
+            hook_id: self.hook_id,
+            event_type: self.event_type,
+            time: time.transpose()?,
+        })
+    }
+}
+
+impl WrittenPermissions {
+    fn read(self) -> Permissions {
+        Permissions {
+            tools: ToolRule { allow: self.tools.allow, deny: self.tools.deny },
+            credentials: self.credentials,
+            data: match self.data {
+                WrittenData::None => DataLevel::None,
+                WrittenData::Minimal => DataLevel::Minimal,
+                WrittenData::Contextual => DataLevel::Contextual,
+                WrittenData::Full => DataLevel::Full,
+            },
+        }
+    }
+}
+
+fn hours(text: &str) -> Option<Hours> {
+    if text == "weekends" {
+        return Some(Hours::Weekends);
+    }
+    let (from, to) = text.split_once('-')?;
+    Some(Hours::Between { from: minute(from)?, to: minute(to)? })
+}
+
+fn minute(text: &str) -> Option<u16> {
+    let (hour, minute) = text.trim().split_once(':')?;
+    let number = |text: &str, most: u16| {
+        (text.len() == 2).then(|| text.parse::<u16>().ok()).flatten().filter(|number| *number <= most)
+    };
+    match (number(hour, 24)?, number(minute, 59)?) {
+        (24, 0) => Some(24 * 60),
+        (24, _) => None,
+        (hour, minute) => Some(hour * 60 + minute),
+    }
+}
+
+fn problem(which: &str, reason: String) -> PolicyProblem {
+    PolicyProblem { which: which.chars().take(80).collect(), reason }
+}

@@ -1,0 +1,100 @@
+use nexus_base::clock::LocalClock;
+use nexus_base::id::EntityId;
+use nexus_identity::{
+    Circumstances, DataLevel, Decision, Evaluation, Principal, StrangerRule, evaluate, with_document,
+};
+use serde_json::{Value, json};
+
+fn friend(tags: &[&str]) -> Principal {
+    let tags = tags.iter().map(|tag| (*tag).to_owned()).collect();
+    Principal::Known { entity: EntityId::new("chat:bo"), name: "Bo".into(), tags }
+}
+
+fn owner() -> Principal {
+    Principal::Owner { entity: EntityId::new("entity-owner"), name: "Ada".into() }
+}
+
+fn at(kind: &str, minute_of_day: u16) -> Circumstances {
+    Circumstances {
+        platform: "chat".into(),
+        container_kind: Some(kind.into()),
+        clock: Some(LocalClock { minute_of_day, is_weekend: false }),
+        ..Circumstances::default()
+    }
+}
+
+fn decide(document: &Value, principal: &Principal, circumstances: &Circumstances) -> Evaluation {
+    let policies = with_document(document.as_array().unwrap(), StrangerRule::Deny).unwrap();
+    evaluate(&policies, principal, circumstances)
+}
+
+#[test]
+fn nothing_written_means_that_strangers_are_refused() {
+    assert_eq!(decide(&json!([]), &friend(&[]), &at("dm", 0)).decision, Decision::Deny);
+    assert_eq!(decide(&json!([]), &owner(), &at("dm", 0)).decision, Decision::Allow);
+}
+
+#[test]
+fn allows_merge_and_a_deny_wins() {
+    let document = json!([
+        { "name": "friends", "match": { "principal": { "relationship": ["friend", "partner"] } }, "effect": "allow",
+          "permissions": { "tools": { "allow": ["recall"], "deny": ["bash"] }, "credentials": ["a/x", "b/y"], "data": "full" } },
+        { "name": "chat-people", "match": { "conditions": [{ "platform": "chat" }] }, "effect": "allow",
+          "permissions": { "tools": { "allow": ["read", "bash"] }, "credentials": ["a/*"], "data": "restricted" } },
+    ]);
+    let both = decide(&document, &friend(&["friend"]), &at("group", 0));
+    assert_eq!(
+        (both.decision, both.matched.as_slice()),
+        (Decision::Allow, &["chat-people".into(), "friends".to_owned()][..])
+    );
+    assert!(both.permissions.may_use_tool("recall") && both.permissions.may_use_tool("read"));
+    assert!(!both.permissions.may_use_tool("bash"), "denied by one");
+    assert!(both.permissions.may_use_credential("a/x") && !both.permissions.may_use_credential("b/y"));
+    assert_eq!(both.permissions.data, DataLevel::Minimal);
+
+    let mut with_deny = document.as_array().unwrap().clone();
+    with_deny.push(json!({ "name": "not-in-groups", "priority": 1, "effect": "deny",
+        "match": { "conditions": [{ "container_kind": "group" }] } }));
+    let refused = decide(&json!(with_deny), &friend(&["friend"]), &at("group", 0));
+    assert_eq!((refused.decision, refused.decided_by.as_deref()), (Decision::Deny, Some("not-in-groups")));
+    assert!(!refused.permissions.may_use_tool("recall"));
+}
+
+#[test]
+fn hours_hold_by_the_owner_s_clock_also_across_midnight() {
+    let document = |time: &str| json!([{ "name": "hours", "effect": "allow", "match": { "principal": { "is_user": false }, "conditions": [{ "time": time }] } }]);
+    let allowed = |time: &str, minute: u16| {
+        decide(&document(time), &friend(&[]), &at("dm", minute)).decision == Decision::Allow
+    };
+    assert!(allowed("09:00-17:30", 9 * 60) && !allowed("09:00-17:30", 17 * 60 + 30));
+    assert!(allowed("22:00-06:00", 23 * 60) && allowed("22:00-06:00", 0) && !allowed("22:00-06:00", 12 * 60));
+    assert!(!allowed("weekends", 0));
+    let mut no_clock = at("dm", 0);
+    no_clock.clock = None;
+    assert_eq!(decide(&document("00:00-24:00"), &friend(&[]), &no_clock).decision, Decision::Deny);
+}
+
+#[test]
+fn a_built_in_policy_can_be_replaced_or_switched_off_by_its_name() {
+    let off = json!([{ "name": "system-internal", "effect": "allow", "enabled": false }]);
+    let system = Principal::System { name: "boot".into() };
+    assert_eq!(decide(&off, &system, &at("dm", 0)).decision, Decision::Deny);
+}
+
+#[test]
+fn one_wrong_policy_makes_the_whole_document_void() {
+    let good = json!({ "name": "a", "effect": "deny" });
+    for wrong in [
+        json!({ "name": "b", "effect": "perhaps" }),
+        json!({ "name": "b" }),
+        json!({ "name": "a", "effect": "deny" }),
+        json!({ "name": "b", "effect": "deny", "match": { "principal": { "is_user": true, "agent": true } } }),
+        json!({ "name": "b", "effect": "deny", "priority": 101 }),
+        json!({ "name": "b", "effect": "deny", "unheard": 1 }),
+        json!({ "name": "b", "effect": "deny", "match": { "conditions": [{ "time": "25:00-26:00" }] } }),
+        json!("text"),
+    ] {
+        let problem = with_document(&[good.clone(), wrong.clone()], StrangerRule::Deny).unwrap_err();
+        assert!(!problem.reason.is_empty(), "{wrong}");
+    }
+}

@@ -163,6 +163,8 @@ pub(crate) struct DecisionLog {
 struct Live {
     file: File,
     size: u64,
+    /// The last append failed and may have left half a line.
+    is_torn: bool,
 }
 
 impl DecisionLog {
@@ -198,9 +200,15 @@ impl DecisionLog {
         {
             *live = fresh;
         }
-        match live.file.write_all(lines) {
-            Ok(()) => live.size += lines.len() as u64,
+        // Half a line stays by itself; what follows starts on a line of its own.
+        let written = if live.is_torn { live.file.write_all(b"\n") } else { Ok(()) };
+        match written.and_then(|()| live.file.write_all(lines)) {
+            Ok(()) => {
+                live.size += lines.len() as u64;
+                live.is_torn = false;
+            }
             Err(_) => {
+                live.is_torn = true;
                 self.failures.fetch_add(1, Ordering::Relaxed);
             }
         }
@@ -233,7 +241,7 @@ fn open_live(path: &Path) -> io::Result<Live> {
     let flags = OFlags::WRONLY | OFlags::APPEND | OFlags::CREATE | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     let file = File::from(rustix::fs::open(path, flags, Mode::RUSR | Mode::WUSR)?);
     let size = file.metadata()?.len();
-    Ok(Live { file, size })
+    Ok(Live { file, size, is_torn: false })
 }
 
 /// Repeats lines on standard error, unless its reader has stopped reading: a full pipe must not
@@ -253,5 +261,27 @@ fn echo(lines: &[u8]) {
         if rustix::io::write(handle, chunk).is_err() {
             return;
         }
+    }
+}
+
+#[cfg(all(test, target_os = "linux"))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_full_disk_is_counted_and_stops_nobody() {
+        let log = DecisionLog::open(Path::new("/dev/full"), u64::MAX, false).unwrap();
+        for _ in 0..3 {
+            log.append(b"{}\n");
+        }
+        assert_eq!(log.failures(), 3);
+    }
+
+    #[test]
+    fn a_link_in_the_place_of_a_log_is_refused() {
+        let folder = tempfile::tempdir().unwrap();
+        std::os::unix::fs::symlink("elsewhere", folder.path().join("log")).unwrap();
+        assert!(DecisionLog::open(&folder.path().join("log"), 1, false).is_err());
+        assert!(!folder.path().join("elsewhere").exists());
     }
 }

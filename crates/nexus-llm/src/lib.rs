@@ -6,7 +6,9 @@
 mod conversation;
 mod error;
 mod model;
+mod probe;
 
 pub use conversation::{Content, Conversation, Message, Role, StopReason, Usage};
 pub use error::ModelError;
 pub use model::{Model, ModelEvent, ModelName, ModelReply, ReplySink};
+pub use probe::{ProbeRequest, Verdict, probe};

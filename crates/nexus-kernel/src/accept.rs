@@ -144,11 +144,13 @@ fn work(shared: &Arc<Shared>) {
         }
         match accepted {
             Ok((stream, _)) => {
-                if was_waiting == 1 {
-                    // Nobody else waits. If no thread can be had, this one accepts again afterwards.
-                    let _ = spawn(shared);
+                // Nobody else waits in `accept`. If no thread can be had for that, serving this client
+                // would mean serving nobody else, so it is turned away.
+                if was_waiting == 1 && spawn(shared).is_err() {
+                    shared.service.turn_away(&Arc::new(stream));
+                } else {
+                    serve_one(shared, stream);
                 }
-                serve_one(shared, stream);
             }
             // Out of descriptors: those in use will come back; asking at once again would spin.
             Err(_) => std::thread::sleep(Duration::from_millis(5)),

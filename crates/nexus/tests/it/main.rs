@@ -13,6 +13,7 @@ mod kernel_commands;
 mod kernel_crashes;
 mod kernel_inside;
 mod kernel_serving;
+mod lifecycle;
 mod tidy;
 mod up_from_nothing;
 mod without_a_daemon;

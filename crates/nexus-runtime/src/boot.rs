@@ -143,6 +143,12 @@ where
         FileRecord::open(&options.layout.state().join(TOOL_PROCESSES)).map_err(StartError::Lock)?;
     let processes = Arc::new(processes);
     let runtime = compose(options, loaded.settings, store, boot, owner, Arc::clone(&processes), started);
+    if let Err(problem) = runtime.apply_policies(&runtime.shared.workshop.settings()) {
+        warnings.push(format!(
+            "{problem}; until it is mended the built-in policies hold and nobody but the owner gets in"
+        ));
+    }
+    runtime.note_owner_token().await?;
     let ending = CancellationToken::new();
     let serving = tokio::spawn(serve(runtime.clone(), listener, ending.clone()));
     steps.done("server", clock, address.to_string());
@@ -200,7 +206,7 @@ fn load(options: &StartOptions) -> Result<Loaded, StartError> {
 }
 
 /// Returns whose the workspace is; doubt means that it is a stranger's.
-fn standing(options: &StartOptions) -> Trust {
+pub(crate) fn standing(options: &StartOptions) -> Trust {
     trust::standing(&options.trust_folder, &options.layout).unwrap_or(Trust::NoRecord)
 }
 
@@ -287,7 +293,7 @@ async fn serve_until_stopped(
     loop {
         tokio::select! {
             ask = signals.next() => match ask {
-                Ask::Reload => reload(runtime, options),
+                Ask::Reload => reload_on_signal(runtime, options).await,
                 Ask::Stop => break,
             },
             served = &mut serving => {
@@ -324,28 +330,38 @@ async fn go_down(runtime: &Runtime, _signals: &mut Signals) {
 }
 
 /// Reads the configuration again; an invalid one changes nothing.
-fn reload(runtime: &Runtime, options: &StartOptions) {
-    match load(options) {
-        Ok(loaded) => {
-            let old = runtime.shared.workshop.settings();
-            let new = loaded.settings;
-            if old.runtime.port != new.runtime.port || old.runtime.bind != new.runtime.bind {
-                tracing::warn!("runtime.port and runtime.bind take effect at the next start");
-            }
-            runtime.shared.redactor.register(new.runtime.auth.token.expose());
-            runtime.shared.workshop.settings.store(Arc::new(new));
-            let warnings = loaded
-                .warnings
-                .iter()
-                .map(|problem| format!("{}: {}; {}", problem.key, problem.message, problem.fix))
-                .collect();
-            runtime.shared.notes.lock().unwrap_or_else(std::sync::PoisonError::into_inner).warnings =
-                warnings;
-            runtime.shared.bus.publish(None, BusBody::ConfigReloaded);
-            tracing::info!("the configuration was read again");
-        }
-        Err(error) => {
-            tracing::error!(error = explain(&error), hint = ?error.hint(), "the new configuration is invalid; the old one stays")
-        }
+pub(crate) fn reload(runtime: &Runtime, options: &StartOptions) -> Result<(), StartError> {
+    let loaded = load(options)?;
+    let old = runtime.shared.workshop.settings();
+    let new = loaded.settings;
+    if old.runtime.port != new.runtime.port || old.runtime.bind != new.runtime.bind {
+        tracing::warn!("runtime.port and runtime.bind take effect at the next start");
+    }
+    let mut warnings: Vec<String> = loaded
+        .warnings
+        .iter()
+        .map(|problem| format!("{}: {}; {}", problem.key, problem.message, problem.fix))
+        .collect();
+    if let Err(problem) = runtime.apply_policies(&new) {
+        tracing::error!(problem, "the access policies stay as they were");
+        warnings.push(format!("{problem}; the policies stay as they were"));
+    }
+    runtime.shared.redactor.register(new.runtime.auth.token.expose());
+    runtime.shared.workshop.settings.store(Arc::new(new));
+    runtime.tokens_changed();
+    runtime.shared.notes.lock().unwrap_or_else(std::sync::PoisonError::into_inner).warnings = warnings;
+    runtime.shared.bus.publish(None, BusBody::ConfigReloaded);
+    tracing::info!("the configuration was read again");
+    Ok(())
+}
+
+async fn reload_on_signal(runtime: &Runtime, options: &StartOptions) {
+    if let Err(error) = reload(runtime, options) {
+        tracing::error!(error = explain(&error), hint = ?error.hint(), "the new configuration is invalid; the old one stays");
+        return;
+    }
+    // The file may have brought a new owner's token.
+    if let Err(error) = runtime.note_owner_token().await {
+        tracing::error!(%error, "tokens that were given out under the old owner's token could not be ended");
     }
 }

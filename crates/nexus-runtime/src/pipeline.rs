@@ -40,7 +40,7 @@ pub(crate) struct Pipeline {
     broker: Broker,
     recorder: Arc<Recorder>,
     workshop: Arc<Workshop>,
-    access: Access,
+    pub(crate) access: Access,
     owner: EntityId,
     tasks: TaskTracker,
     /// Requests between their acknowledgement and their queue.
@@ -52,6 +52,7 @@ pub(crate) struct Pipeline {
 struct Wish {
     session: SessionLabel,
     mode: ItemMode,
+    kind: ItemKind,
 }
 
 impl Pipeline {
@@ -84,14 +85,25 @@ impl Pipeline {
 
     /// Stage one: durable, then acknowledged; the rest goes on without the caller.
     pub(crate) async fn accept(self: &Arc<Self>, send: ChatSend) -> Result<ChatAccepted, RuntimeError> {
+        self.accept_as(send, ItemKind::Message).await
+    }
+
+    /// Like [`Pipeline::accept`], for words that are not the person's own.
+    pub(crate) async fn accept_as(
+        self: &Arc<Self>,
+        send: ChatSend,
+        kind: ItemKind,
+    ) -> Result<ChatAccepted, RuntimeError> {
         let (started, watch) = (Timestamp::now(), Instant::now());
-        let wish = self.read_wish(&send)?;
+        let wish = Wish { kind, ..self.read_wish(&send)? };
         let body_hash = hash(&send);
         let source_id = send.idempotency_key.clone().unwrap_or_else(new_ulid);
         let mut event = NewEvent::message(CONTROL_PLANE, &source_id, self.owner.as_str(), &send.message);
         event.container_kind = Some("dm".to_owned());
         event.container_id = Some(wish.session.to_string());
-        event.metadata = Some(json!({"session": wish.session.as_str(), "mode": wish.mode.as_str()}));
+        event.metadata = Some(
+            json!({"session": wish.session.as_str(), "mode": wish.mode.as_str(), "kind": wish.kind.as_str()}),
+        );
         let event_id = event.id();
         let request_id = RequestId::generate();
         self.enter(&request_id);
@@ -131,6 +143,10 @@ impl Pipeline {
                 Some("interrupt") => ItemMode::Interrupt,
                 Some("collect") => ItemMode::Collect,
                 Some(_) | None => ItemMode::Followup,
+            },
+            kind: match text("kind").as_deref() {
+                Some("system") => ItemKind::System,
+                Some(_) | None => ItemKind::Message,
             },
         };
         self.begin_trace(
@@ -251,7 +267,7 @@ impl Pipeline {
             parent_request_id: None,
             root_request_id: request.clone(),
             source_event_id: Some(event.id.clone()),
-            kind: ItemKind::Message,
+            kind: wish.kind,
             mode: wish.mode,
             frame_json: json!([[key::PLATFORM, event.body.platform], [key::SENDER, "owner"]]).to_string(),
             content: event.body.content.clone(),
@@ -331,7 +347,7 @@ impl Pipeline {
             Some(WireQueueMode::Collect) => ItemMode::Collect,
             None => configured_mode(self.workshop.settings().queue.mode),
         };
-        Ok(Wish { session, mode })
+        Ok(Wish { session, mode, kind: ItemKind::Message })
     }
 
     fn enter(&self, request: &RequestId) {

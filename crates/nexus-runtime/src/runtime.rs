@@ -18,6 +18,7 @@ use nexus_store::agents::{HistoryLine, OutboxRecord, OutboxState};
 use subtle::ConstantTimeEq;
 use tokio_util::sync::CancellationToken;
 
+use crate::control::Control;
 use crate::engine::Workshop;
 use crate::observer::Counters;
 use crate::pipeline::{self, Pipeline};
@@ -48,6 +49,7 @@ pub(crate) struct Shared {
     pub(crate) root: PathBuf,
     pub(crate) notes: std::sync::Mutex<BootNotes>,
     pub(crate) stopping: CancellationToken,
+    pub(crate) control: Control,
 }
 
 /// What the boot found, for reports.

@@ -17,6 +17,7 @@ use nexus_workspace::config::{DropPolicy, Settings};
 use tokio_util::sync::CancellationToken;
 
 use super::StartOptions;
+use crate::control::Control;
 use crate::engine::Workshop;
 use crate::observer::{Counters, Recorder};
 use crate::pipeline::Pipeline;
@@ -35,6 +36,7 @@ pub(super) fn compose(
 ) -> Runtime {
     let redactor = Arc::new(Redactor::new());
     redactor.register(settings.runtime.auth.token.expose());
+    hide_environment(&redactor, &options.environment);
     let bus = Bus::new();
     let counters = Arc::new(Counters::default());
     let recorder = Arc::new(Recorder {
@@ -84,7 +86,17 @@ pub(super) fn compose(
             root: options.layout.root().to_owned(),
             notes: std::sync::Mutex::default(),
             stopping: CancellationToken::new(),
+            control: Control::new(options.clone(), store.identity()),
         }),
+    }
+}
+
+/// Makes every value of the environment that looks like a credential a secret for the redactor.
+fn hide_environment(redactor: &Redactor, environment: &[(String, String)]) {
+    let findings = nexus_credentials::scan(environment, nexus_credentials::Depth::Deep);
+    for finding in &findings.findings {
+        let values = environment.iter().filter(|(name, _)| *name == finding.variable);
+        values.for_each(|(_, value)| redactor.register(value));
     }
 }
 

@@ -1,0 +1,110 @@
+//! The configuration over the control plane: read without secrets, changed as a whole or not at all.
+
+use nexus_identity::{StrangerRule, with_document};
+use nexus_protocol::control::ConfigKey;
+use nexus_workspace::config::{self, ConfigError, Loaded, Overrides, Settings, UnknownSenderPolicy};
+use nexus_workspace::trust::Trust;
+use serde_json::{Map, Value, json};
+
+use super::{invalid, missing, shown};
+use crate::{Runtime, RuntimeError};
+
+/// Most keys one patch changes.
+const MOST_KEYS: usize = 100;
+
+impl Runtime {
+    pub(super) fn config_get(&self, key: &ConfigKey) -> Result<Value, RuntimeError> {
+        let loaded = self.loaded()?;
+        match &key.key {
+            None => shown(&json!({ "values": loaded.values, "warnings": loaded.warnings })),
+            Some(key) => {
+                let value = loaded.get(key).ok_or_else(|| missing("setting", key))?;
+                shown(&json!({ "key": key, "value": value, "source": loaded.source(key) }))
+            }
+        }
+    }
+
+    pub(super) fn config_schema(&self) -> Result<Value, RuntimeError> {
+        serde_json::from_str(&config::schema())
+            .map_err(|error| RuntimeError::Store { message: error.to_string(), hint: None })
+    }
+
+    /// Changes several keys. Checked together on a copy first; a write that fails half-way is taken
+    /// back.
+    pub(super) async fn config_patch(&self, values: Map<String, Value>) -> Result<Value, RuntimeError> {
+        if values.is_empty() || values.len() > MOST_KEYS {
+            return Err(invalid(format!("a patch names 1 to {MOST_KEYS} keys")));
+        }
+        let _editing = self.shared.control.editing.lock().await;
+        let layout = &self.shared.control.options.layout;
+        let before = self.loaded()?.document;
+        let mut after = before.clone();
+        for (key, value) in &values {
+            let changed =
+                if value.is_null() { after.remove(key).map(drop) } else { after.set(key, value.clone()) };
+            changed.map_err(|error| config_problem(&error))?;
+        }
+        let checked = config::resolve(after, Trust::Trusted, &Overrides::default())
+            .map_err(|error| config_problem(&error))?;
+        policies_of(&checked.settings).map_err(invalid)?;
+        let mut done: Vec<&String> = Vec::new();
+        for (key, value) in &values {
+            if let Err(error) = config::set(layout, key, value.clone()) {
+                for key in done {
+                    let old = before.get(key).cloned().unwrap_or(Value::Null);
+                    if let Err(error) = config::set(layout, key, old) {
+                        tracing::error!(key, %error, "a half-made change could not be taken back");
+                    }
+                }
+                return Err(config_problem(&error));
+            }
+            done.push(key);
+        }
+        self.reload_configuration()?;
+        let loaded = self.loaded()?;
+        let shown_values: Map<String, Value> =
+            values.keys().map(|key| (key.clone(), loaded.get(key).unwrap_or(Value::Null))).collect();
+        shown(&json!({ "values": shown_values }))
+    }
+
+    pub(super) fn config_reload(&self) -> Result<Value, RuntimeError> {
+        self.reload_configuration()?;
+        shown(&json!({ "reloaded": true }))
+    }
+
+    /// Reads the file again and puts it in force.
+    pub(super) fn reload_configuration(&self) -> Result<(), RuntimeError> {
+        crate::boot::reload(self, &self.shared.control.options).map_err(|error| RuntimeError::Invalid {
+            message: crate::engine::explain(&error),
+            hint: error.hint(),
+        })
+    }
+
+    /// Puts the access policies of these settings in force. A document that cannot be read leaves
+    /// the policies as they are; at the first call that means the built-in ones, which refuse
+    /// everybody but the owner.
+    pub(crate) fn apply_policies(&self, settings: &Settings) -> Result<(), String> {
+        let policies = policies_of(settings)?;
+        self.shared.pipeline.access.set_policies(policies);
+        Ok(())
+    }
+
+    fn loaded(&self) -> Result<Loaded, RuntimeError> {
+        let options = &self.shared.control.options;
+        let overrides = Overrides { flags: Vec::new(), environment: &options.environment };
+        config::load(&options.layout, crate::boot::standing(options), &overrides)
+            .map_err(|error| config_problem(&error))
+    }
+}
+
+fn policies_of(settings: &Settings) -> Result<Vec<nexus_identity::Policy>, String> {
+    let strangers = match settings.acl.unknown_sender_policy {
+        UnknownSenderPolicy::Deny => StrangerRule::Deny,
+        UnknownSenderPolicy::Ask => StrangerRule::AskInDirectMessages,
+    };
+    with_document(&settings.acl.policies, strangers).map_err(|problem| format!("acl.policies: {problem}"))
+}
+
+pub(super) fn config_problem(error: &ConfigError) -> RuntimeError {
+    RuntimeError::Invalid { message: crate::engine::explain(error), hint: Some(error.hint()) }
+}

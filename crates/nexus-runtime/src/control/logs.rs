@@ -1,0 +1,47 @@
+//! The last lines of the daemon's own log.
+
+use std::io::{Read, Seek, SeekFrom};
+
+use serde_json::{Value, json};
+
+use super::{MOST_LISTED, broken, invalid, shown};
+use crate::{Runtime, RuntimeError};
+
+/// How far back is looked, in bytes.
+const LONGEST_LOOK: u64 = 256 * 1024;
+
+impl Runtime {
+    pub(super) async fn logs_tail(&self, lines: usize) -> Result<Value, RuntimeError> {
+        if lines == 0 || lines > MOST_LISTED {
+            return Err(invalid(format!("lines must lie between 1 and {MOST_LISTED}")));
+        }
+        let path = self.shared.control.options.layout.log_file();
+        let read = tokio::task::spawn_blocking(move || last(&path)).await;
+        let text = match read {
+            Ok(Ok(text)) => text,
+            Ok(Err(error)) if error.kind() == std::io::ErrorKind::NotFound => String::new(),
+            Ok(Err(error)) => return Err(broken(&error)),
+            Err(error) => return Err(broken(&error)),
+        };
+        let all: Vec<&str> = text.lines().collect();
+        // Stored as JSON lines; one that is cut or foreign is given as text.
+        let kept: Vec<Value> = all[all.len().saturating_sub(lines)..]
+            .iter()
+            .map(|line| serde_json::from_str(line).unwrap_or_else(|_| json!({ "msg": line })))
+            .collect();
+        shown(&json!({ "lines": kept }))
+    }
+}
+
+fn last(path: &std::path::Path) -> std::io::Result<String> {
+    let mut file = std::fs::File::open(path)?;
+    let length = file.metadata()?.len();
+    let start = length.saturating_sub(LONGEST_LOOK);
+    file.seek(SeekFrom::Start(start))?;
+    let mut bytes = Vec::new();
+    file.take(LONGEST_LOOK).read_to_end(&mut bytes)?;
+    let text = String::from_utf8_lossy(&bytes).into_owned();
+    // A look that began in the middle begins in the middle of a line.
+    let whole = if start == 0 { 0 } else { text.find('\n').map_or(text.len(), |end| end + 1) };
+    Ok(text[whole..].to_owned())
+}

@@ -1,0 +1,108 @@
+//! Rows shown as they are: automations, their runs, credential pointers, usage.
+
+use std::time::Duration;
+
+use nexus_base::clock::Timestamp;
+use nexus_credentials::CredentialFolder;
+use nexus_protocol::control::{InvocationsOf, Named, UsageOf, UsageRow};
+use nexus_store::runtime::{Automation, AutomationStatus, Invocation};
+use serde_json::{Value, json};
+
+use super::{broken, invalid, missing, rows, shown};
+use crate::{Runtime, RuntimeError};
+
+/// Days of usage given when the caller does not say, and at most.
+const DAYS: u32 = 7;
+const MOST_DAYS: u32 = 366;
+
+impl Runtime {
+    pub(super) async fn automations_list(&self) -> Result<Value, RuntimeError> {
+        let automations: Vec<Value> =
+            self.shared.store.runtime().list_automations().await?.iter().map(automation).collect();
+        shown(&json!({ "automations": automations }))
+    }
+
+    pub(super) async fn automation_get(&self, named: Named) -> Result<Value, RuntimeError> {
+        let found = self.shared.store.runtime().automation(&named.id).await?;
+        Ok(automation(&found.ok_or_else(|| missing("automation", named.id))?))
+    }
+
+    pub(super) async fn automation_switch(&self, named: Named, on: bool) -> Result<Value, RuntimeError> {
+        let status = if on { AutomationStatus::Active } else { AutomationStatus::Disabled };
+        let reason = (!on).then_some("switched off over the control plane");
+        if !self.shared.store.runtime().set_automation_status(&named.id, status, reason).await? {
+            return Err(missing("automation", named.id));
+        }
+        self.automation_get(named).await
+    }
+
+    pub(super) async fn automation_invocations(&self, of: InvocationsOf) -> Result<Value, RuntimeError> {
+        let limit = u32::try_from(rows(of.limit)?).unwrap_or(u32::MAX);
+        let found = self.shared.store.runtime().list_invocations(of.name.as_deref(), limit).await?;
+        shown(&json!({ "invocations": found.iter().map(invocation).collect::<Vec<_>>() }))
+    }
+
+    pub(super) fn credentials_list(&self) -> Result<Value, RuntimeError> {
+        let folder = CredentialFolder::new(self.shared.control.options.layout.credentials());
+        shown(&json!({ "credentials": folder.list().map_err(|error| broken(&error))? }))
+    }
+
+    pub(super) async fn usage_status(&self, of: UsageOf) -> Result<Value, RuntimeError> {
+        let days = of.days.unwrap_or(DAYS);
+        if !(1..=MOST_DAYS).contains(&days) {
+            return Err(invalid(format!("days must lie between 1 and {MOST_DAYS}")));
+        }
+        let now = Timestamp::now();
+        let back = Duration::from_secs(u64::from(days - 1) * 24 * 3600);
+        let first = Timestamp(now.as_millis().saturating_sub(i64::try_from(back.as_millis()).unwrap_or(0)));
+        let day = |moment: Timestamp| moment.to_local_rfc3339().chars().take(10).collect::<String>();
+        let sums = self.shared.store.runtime().usage_by_day(&day(first), &day(now)).await?;
+        let days: Vec<UsageRow> = sums
+            .into_iter()
+            .map(|sum| UsageRow {
+                day: sum.day,
+                model: format!("{}/{}", sum.provider, sum.model),
+                calls: sum.calls,
+                input_tokens: sum.input_tokens,
+                output_tokens: sum.output_tokens,
+                cost_micro_usd: sum.cost_micro_usd,
+            })
+            .collect();
+        shown(&json!({ "days": days }))
+    }
+}
+
+fn automation(row: &Automation) -> Value {
+    json!({
+        "name": row.definition.name,
+        "description": row.definition.description,
+        "hookPoint": row.definition.hook_point,
+        "status": row.status.as_str(),
+        "disabledReason": row.disabled_reason,
+        "mode": row.definition.mode.as_str(),
+        "script": row.definition.script_path,
+        "bundled": row.definition.bundled,
+        "blocking": row.definition.blocking,
+        "timeoutMs": row.definition.timeout_ms,
+        "triggerCount": row.trigger_count,
+        "lastTriggered": row.last_triggered,
+        "lastError": row.last_error,
+        "circuit": row.circuit_state.as_str(),
+    })
+}
+
+fn invocation(row: &Invocation) -> Value {
+    json!({
+        "id": row.start.id,
+        "automation": row.start.automation_name,
+        "hookPoint": row.start.hook_point,
+        "requestId": row.start.request_id,
+        "session": row.start.session_label,
+        "startedAt": row.start.started_at,
+        "finishedAt": row.finished_at,
+        "latencyMs": row.latency_ms,
+        "outcome": row.outcome.map(|outcome| outcome.as_str()),
+        "fired": row.fired,
+        "error": row.error,
+    })
+}

@@ -1,0 +1,115 @@
+//! Tokens that are given out, and the owner's own being replaced.
+
+use std::time::Duration;
+
+use nexus_identity::{Made, NewTokenRequest, TokenError, hash_of};
+use nexus_protocol::control::{Named, TokenCreate, TokenMade, TokenView};
+use nexus_store::identity::{OWNER_ID, TokenRow};
+use nexus_workspace::config;
+use serde_json::{Value, json};
+
+use super::config::config_problem;
+use super::{Caller, missing, shown};
+use crate::{Runtime, RuntimeError};
+
+/// Where the hash of the owner's token is kept, to notice one that was replaced while we slept.
+const OWNER_TOKEN_HASH: &str = "auth.owner_token_hash";
+
+impl Runtime {
+    pub(super) async fn tokens_list(&self) -> Result<Value, RuntimeError> {
+        let tokens: Vec<TokenView> = self.shared.control.tokens.list().await?.into_iter().map(view).collect();
+        shown(&json!({ "tokens": tokens }))
+    }
+
+    pub(super) async fn token_create(
+        &self,
+        caller: &Caller,
+        create: TokenCreate,
+    ) -> Result<Value, RuntimeError> {
+        // Nobody gives out more than they have.
+        caller.narrowed(&create.scopes)?;
+        let request = NewTokenRequest {
+            label: create.label,
+            scopes: create.scopes,
+            lasts: create.expires_in_ms.map(Duration::from_millis),
+        };
+        let owner = nexus_base::id::EntityId::new(OWNER_ID);
+        let made = self.shared.control.tokens.create(&owner, &request).await.map_err(token_problem)?;
+        self.hand_over(made)
+    }
+
+    pub(super) async fn token_revoke(&self, named: Named) -> Result<Value, RuntimeError> {
+        self.shared.control.tokens.revoke(&named.id).await.map_err(token_problem)?;
+        self.tokens_changed();
+        shown(&json!({ "revoked": named.id }))
+    }
+
+    pub(super) async fn token_rotate(&self, caller: &Caller, named: Named) -> Result<Value, RuntimeError> {
+        let tokens = &self.shared.control.tokens;
+        let row = tokens.list().await?.into_iter().find(|row| row.new.id == named.id);
+        let row = row.ok_or_else(|| missing("token", &named.id))?;
+        caller.narrowed(&row.new.scopes)?;
+        let made = tokens.rotate(&named.id).await.map_err(token_problem)?;
+        self.tokens_changed();
+        self.hand_over(made)
+    }
+
+    /// Replaces the owner's token in file and memory and ends everything that hung on an old one,
+    /// also tokens that were given out: whoever had the old token could have made themselves one.
+    pub(super) async fn rotate_owner_token(&self) -> Result<Value, RuntimeError> {
+        let editing = self.shared.control.editing.lock().await;
+        let layout = &self.shared.control.options.layout;
+        config::rotate_token(layout).map_err(|error| config_problem(&error))?;
+        self.reload_configuration()?;
+        let ended = self.shared.control.tokens.revoke_all().await?;
+        self.note_owner_token().await?;
+        drop(editing);
+        self.tokens_changed();
+        tracing::info!(tokens_ended = ended, "the owner's token was replaced");
+        shown(&json!({ "rotated": true, "tokensEnded": ended, "config": layout.config() }))
+    }
+
+    /// Ends every token that was given out if the owner's token is another one than last time.
+    pub(crate) async fn note_owner_token(&self) -> Result<(), nexus_store::StoreError> {
+        let hash = hash_of(self.shared.workshop.settings().runtime.auth.token.expose());
+        let runtime = self.shared.store.runtime();
+        match runtime.kv_get(OWNER_TOKEN_HASH).await? {
+            Some(known) if known == hash => return Ok(()),
+            Some(_) => {
+                self.shared.control.tokens.revoke_all().await?;
+                self.tokens_changed();
+            }
+            None => {}
+        }
+        runtime.kv_set(OWNER_TOKEN_HASH, &hash).await
+    }
+
+    fn hand_over(&self, made: Made) -> Result<Value, RuntimeError> {
+        shown(&TokenMade { token: made.token, about: view(made.row) })
+    }
+}
+
+fn view(row: TokenRow) -> TokenView {
+    TokenView {
+        id: row.new.id,
+        prefix: row.new.prefix,
+        label: row.new.label,
+        scopes: row.new.scopes,
+        created_at: row.new.created_at,
+        last_used_at: row.last_used_at,
+        expires_at: row.new.expires_at,
+        revoked_at: row.revoked_at,
+    }
+}
+
+fn token_problem(error: TokenError) -> RuntimeError {
+    match error {
+        TokenError::Scopes(_) | TokenError::Label => RuntimeError::Invalid {
+            message: error.to_string(),
+            hint: Some("scopes look like control.chat.write or control.*.read".to_owned()),
+        },
+        TokenError::Missing(id) => missing("live token", id),
+        TokenError::Store(error) => error.into(),
+        TokenError::Random(_) => super::broken(&error),
+    }
+}

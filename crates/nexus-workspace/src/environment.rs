@@ -12,6 +12,8 @@ pub const HOME_DIR: &str = "NEXUS_HOME";
 pub const CONFIG_PATH: &str = "NEXUS_CONFIG_PATH";
 /// Profile `work` means the root `~/nexus-work`.
 pub const PROFILE: &str = "NEXUS_PROFILE";
+/// Key that seals secrets on machines without a keychain.
+pub const KEY_FILE: &str = "NEXUS_KEY_FILE";
 /// Base folder of per-user state, where trust records lie.
 pub const XDG_STATE_HOME: &str = "XDG_STATE_HOME";
 

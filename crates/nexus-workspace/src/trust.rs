@@ -248,7 +248,10 @@ pub(crate) fn record_id(
 }
 
 /// Reads the workspace's id; none when the file is missing or holds something else.
-pub(crate) fn read_id(layout: &Layout) -> Result<Option<WorkspaceId>, FileError> {
+///
+/// # Errors
+/// The file is there but cannot be read.
+pub fn read_id(layout: &Layout) -> Result<Option<WorkspaceId>, FileError> {
     match file::read_text(&layout.workspace_id(), RECORD_LIMIT) {
         Ok(text) => Ok(WorkspaceId::parse(&text)),
         Err(error) if error.source.kind() == std::io::ErrorKind::NotFound => Ok(None),

@@ -3,7 +3,7 @@
 use std::io;
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use rustix::io::Errno;
@@ -25,30 +25,52 @@ pub(crate) enum Link {
     /// In this process: frames are handed over without a socket between.
     Local(Arc<Kernel>),
     /// Behind its socket.
-    Socket {
-        /// The socket.
-        path: PathBuf,
-        /// How long an answer may take.
-        patience: Duration,
-    },
+    Socket(Arc<KernelSocket>),
+}
+
+/// The Kernel's socket, and connections to it that no client uses at the moment.
+#[derive(Debug)]
+pub(crate) struct KernelSocket {
+    path: PathBuf,
+    patience: Duration,
+    idle: Mutex<Vec<UnixStream>>,
+}
+
+/// Connections kept for the next client; a frame carries all authority itself, so they are alike.
+const MAX_IDLE: usize = 16;
+
+impl KernelSocket {
+    fn take(&self) -> Option<UnixStream> {
+        self.idle.lock().unwrap_or_else(PoisonError::into_inner).pop()
+    }
+
+    fn give_back(&self, stream: UnixStream) {
+        let mut idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner);
+        if idle.len() < MAX_IDLE {
+            idle.push(stream);
+        }
+    }
 }
 
 /// One client connection's own way to the Kernel, opened when first needed.
 #[derive(Debug)]
 pub(crate) enum Attached {
     Local { session: KernelSession, is_ready: bool },
-    Socket { path: PathBuf, patience: Duration, stream: Option<UnixStream> },
+    Socket { kernel: Arc<KernelSocket>, stream: Option<UnixStream> },
 }
 
 impl Link {
+    /// Names a Kernel in another process and how long its answers may take.
+    pub(crate) fn to_socket(path: PathBuf, patience: Duration) -> Self {
+        Self::Socket(Arc::new(KernelSocket { path, patience, idle: Mutex::default() }))
+    }
+
     pub(crate) fn attach(&self) -> Attached {
         match self {
             Self::Local(kernel) => {
                 Attached::Local { session: KernelSession::new(Arc::clone(kernel)), is_ready: false }
             }
-            Self::Socket { path, patience } => {
-                Attached::Socket { path: path.clone(), patience: *patience, stream: None }
-            }
+            Self::Socket(kernel) => Attached::Socket { kernel: Arc::clone(kernel), stream: None },
         }
     }
 }
@@ -73,15 +95,12 @@ impl Attached {
                 session.handle(envelope, frame, out);
                 Ok(())
             }
-            Self::Socket { path, patience, stream } => {
-                // A Kernel that restarted has closed our end; better to notice before sending than
-                // to answer 500 for a frame that nobody has seen.
-                if stream.as_ref().is_some_and(is_over) {
-                    *stream = None;
-                }
-                let held = match stream.take() {
-                    Some(held) => held,
-                    None => connect(path, *patience, envelope)?,
+            Self::Socket { kernel, stream } => {
+                let held = match stream.take().or_else(|| kernel.take()) {
+                    // A Kernel that restarted has closed our end; better to notice before sending than
+                    // to answer 500 for a frame that nobody has seen.
+                    Some(held) if !is_over(&held) => held,
+                    Some(_) | None => connect(&kernel.path, kernel.patience, envelope)?,
                 };
                 stream::send_all(&held, frame).map_err(|_| code::KERNEL_WRITE_FAILED)?;
                 if receive_reply(&held, out).is_err() {
@@ -95,11 +114,16 @@ impl Attached {
         }
     }
 
-    /// Lets a Kernel in this process write its log lines before their replies are sent.
-    pub(crate) fn flush_log(&mut self) {
+    /// Ends a run of frames: a Kernel in this process writes its log lines before their replies are
+    /// sent, and a connection to another process is free for other clients while this one is silent.
+    pub(crate) fn rest(&mut self) {
         match self {
             Self::Local { session, .. } => session.flush_log(),
-            Self::Socket { .. } => {}
+            Self::Socket { kernel, stream } => {
+                if let Some(stream) = stream.take() {
+                    kernel.give_back(stream);
+                }
+            }
         }
     }
 }

@@ -126,7 +126,7 @@ impl Session<'_> {
     fn flush(&mut self) -> After {
         self.root.log.append(&self.lines);
         self.lines.clear();
-        self.kernel.flush_log();
+        self.kernel.rest();
         if self.out.is_empty() {
             return After::Keep;
         }

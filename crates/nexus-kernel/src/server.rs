@@ -148,9 +148,7 @@ impl Server {
                 server.listen(run_dir.kernel_socket(), service, options.max_connections)?;
                 Link::Local(kernel)
             }
-            Planes::RootOnly => {
-                Link::Socket { path: run_dir.kernel_socket(), patience: options.kernel_patience }
-            }
+            Planes::RootOnly => Link::to_socket(run_dir.kernel_socket(), options.kernel_patience),
         };
         if options.planes != Planes::KernelOnly {
             server.locks.push(acquire(&run_dir.root_lock(), "root")?);
@@ -172,7 +170,7 @@ impl Server {
         let mut server = Self { acceptors: Vec::new(), kernel: None, locks: Vec::new() };
         let kernel_socket = run_dir.kernel_socket();
         let link = if answers(&kernel_socket) {
-            Link::Socket { path: kernel_socket, patience: options.kernel_patience }
+            Link::to_socket(kernel_socket, options.kernel_patience)
         } else {
             Link::Local(server.open_kernel(&run_dir, options.rotate_bytes, options.echo, options.hooks)?)
         };

@@ -245,13 +245,12 @@ impl Serve for KernelService {
         let (mut input, mut out) = (Input::default(), Vec::new());
         let is_owner = self.gatekeeper.admits(stream);
         loop {
-            let after = match input.look() {
-                _ if !is_owner && input.first_head().is_some() => {
-                    if let Some(envelope) = input.first_head() {
-                        session.refuse(&envelope, code::PEER_NOT_OWNER, &mut out);
-                    }
-                    After::Close
-                }
+            let stranger = if is_owner { None } else { input.first_head() };
+            let incoming = match stranger {
+                Some(envelope) => Incoming::BadHead(envelope, code::PEER_NOT_OWNER),
+                None => input.look(),
+            };
+            let after = match incoming {
                 Incoming::Frame(envelope, len) => {
                     let after = session.handle(&envelope, input.frame(len), &mut out);
                     nexus_base::failpoint::hit("kernel.reply");

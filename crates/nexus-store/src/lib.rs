@@ -3,6 +3,7 @@
 //! about sessions, people or memory: it stores what they decided.
 
 pub mod agents;
+mod backup;
 mod database;
 pub mod embeddings;
 mod error;
@@ -20,6 +21,7 @@ mod words;
 mod writer;
 
 pub use agents::Agents;
+pub use backup::DatabaseCopy;
 pub use database::Database;
 pub use embeddings::Embeddings;
 pub use error::{Cause, StoreError};

@@ -42,7 +42,7 @@ impl Source {
         Self { path, name, migrations, busy_timeout: BUSY_TIMEOUT }
     }
 
-    fn edge<T>(&self, result: rusqlite::Result<T>) -> Result<T, StoreError> {
+    pub(crate) fn edge<T>(&self, result: rusqlite::Result<T>) -> Result<T, StoreError> {
         result.map_err(|error| StoreError::from(error).at(&self.path))
     }
 }
@@ -92,6 +92,21 @@ pub(crate) fn open_reader(source: &Source) -> Result<Connection, StoreError> {
     let connection = source.edge(open(&source.path, flags))?;
     source.edge(configure_reader(&connection, source.busy_timeout))?;
     Ok(connection)
+}
+
+/// Opens a connection that only takes the write lock for a moment and writes nothing.
+pub(crate) fn open_locker(source: &Source) -> Result<Connection, StoreError> {
+    check_file(&source.path)?;
+    let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+    let connection = source.edge(open(&source.path, flags))?;
+    source.edge(connection.busy_timeout(source.busy_timeout))?;
+    Ok(connection)
+}
+
+/// Opens the file that a copy is written to.
+pub(crate) fn open_copy(path: &Path) -> Result<Connection, StoreError> {
+    let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+    open(path, flags).map_err(|error| StoreError::from(error).at(path))
 }
 
 /// Opens a connection for reading from a process that does not hold the workspace: beside a running

@@ -7,6 +7,7 @@
 )]
 
 mod child;
+mod copies;
 mod disk;
 mod events;
 mod facts;

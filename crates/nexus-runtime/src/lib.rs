@@ -1,8 +1,11 @@
 //! The daemon: boot order, eight-stage pipeline, reload, composition; status and trace reports;
 //! `init` as composition of the folder and its databases.
 
+mod between;
 mod boot;
 mod bus;
+mod control;
+pub mod credentials;
 mod engine;
 mod error;
 mod init;
@@ -16,6 +19,7 @@ mod signals;
 
 pub use boot::{StartError, StartOptions, start};
 pub use bus::{Bus, BusReader};
+pub use control::{Caller, fresh_id, now};
 pub use error::RuntimeError;
 pub use init::{InitError, init};
 pub use runtime::Runtime;

@@ -53,6 +53,12 @@ pub(crate) fn remark(content: &str) {
     let _ = writeln!(io::stderr().lock(), "{content}");
 }
 
+/// Writes the beginning of a line to stderr, for a question that is answered on the same line.
+pub(crate) fn remark_part(content: &str) {
+    let mut stderr = io::stderr().lock();
+    let _ = stderr.write_all(content.as_bytes()).and_then(|()| stderr.flush());
+}
+
 /// Prints a failure as `error: …` and `hint: …`.
 pub(crate) fn failure(failure: &Failure) {
     if failure.message().is_empty() {

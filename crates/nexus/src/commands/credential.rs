@@ -1,20 +1,37 @@
-//! `nexus credential`: which credentials there are and which could be taken in. Files hold pointers;
-//! values are shown masked or not at all.
+//! `nexus credential`: which credentials there are, taking them in, testing and ordering them. Files
+//! hold pointers; a value is shown to its owner only when asked for.
 
-use std::io::{BufRead, Write};
+mod add;
+mod scan;
+mod verify;
+
+use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
 use nexus_base::file::FileError;
-use nexus_credentials::{CredentialFolder, Depth, Findings, scan};
+use nexus_credentials::{
+    AccountName, Breakage, CredentialFolder, Depth, FindError, Reference, Resolver, ServiceName, SyncRequest,
+    boot_sync, keychain_sync,
+};
+use nexus_workspace::Layout;
+use secrecy::ExposeSecret;
 use serde_json::json;
 
-use crate::context::Context;
+use crate::context::{Context, standing};
 use crate::failure::{Exit, Failure, Outcome};
 use crate::output::{self, Format};
 
+use self::scan::{Consent, look};
+
 /// Arguments of `nexus credential`.
 #[derive(Debug, Args)]
-#[command(after_help = "Examples:\n  nexus credential list\n  nexus credential scan --deep")]
+#[command(after_help = "\
+A credential is named service/account/credential, or any beginning of that.
+
+Examples:
+  nexus credential list
+  nexus credential add anthropic < key.txt
+  nexus credential verify anthropic")]
 pub(crate) struct Arguments {
     #[command(subcommand)]
     command: Command,
@@ -25,6 +42,24 @@ enum Command {
     /// List what the workspace knows of
     #[command(after_help = "Example:\n  nexus credential list --json")]
     List {
+        /// Print JSON
+        #[arg(long)]
+        json: bool,
+    },
+    /// Show one secret, on a terminal only
+    #[command(after_help = "Example:\n  nexus credential get github/me --raw | wl-copy")]
+    Get {
+        /// Which one
+        name: String,
+        /// Print it also when the output is no terminal
+        #[arg(long)]
+        raw: bool,
+    },
+    /// Take a secret in, or point to where one is
+    Add(add::Arguments),
+    /// Look for logins of Claude Code, Codex and Qwen now
+    #[command(after_help = "Example:\n  nexus credential sync --json")]
+    Sync {
         /// Print JSON
         #[arg(long)]
         json: bool,
@@ -51,13 +86,54 @@ Examples:
         #[arg(long)]
         json: bool,
     },
+    /// Test credentials: is the secret there, does its provider accept it
+    Verify(verify::Arguments),
+    /// Mark a credential as broken, or clear what stands against it
+    #[command(after_help = "\
+Examples:
+  nexus credential flag openai/me --error \"wrong organisation\"
+  nexus credential flag openai/me")]
+    Flag {
+        /// Which one
+        name: String,
+        /// Why it is broken; without this, errors and rests are cleared
+        #[arg(long, value_name = "REASON")]
+        error: Option<String>,
+    },
+    /// Show or set the order in which a service's accounts are tried
+    #[command(after_help = "\
+Examples:
+  nexus credential order anthropic work home
+  nexus credential order anthropic --clear")]
+    Order {
+        /// The service
+        service: String,
+        /// Its accounts, first choice first; shows the order when none is given
+        accounts: Vec<String>,
+        /// Forget the order
+        #[arg(long, conflicts_with = "accounts")]
+        clear: bool,
+        /// Print JSON
+        #[arg(long)]
+        json: bool,
+    },
+    /// Forget a credential; secrets of other tools stay with them
+    #[command(after_help = "Example:\n  nexus credential remove openai/me")]
+    Remove {
+        /// Which one
+        name: String,
+    },
 }
 
 /// Runs `nexus credential`.
 pub(crate) fn run(context: &Context, arguments: &Arguments) -> Outcome {
-    let folder = CredentialFolder::new(context.existing()?.credentials());
+    let layout = context.existing()?;
+    let folder = CredentialFolder::new(layout.credentials());
     match &arguments.command {
         Command::List { json } => list(&folder, Format::from_flag(*json)),
+        Command::Get { name, raw } => get(&layout, &folder, name, *raw),
+        Command::Add(arguments) => add::run(&layout, &folder, arguments),
+        Command::Sync { json } => sync(&layout, &folder, Format::from_flag(*json)),
         Command::Scan { import, deep, yes, json } => {
             let depth = if *deep { Depth::Deep } else { Depth::Known };
             let consent = match (*import, *yes) {
@@ -67,14 +143,13 @@ pub(crate) fn run(context: &Context, arguments: &Arguments) -> Outcome {
             };
             look(&folder, depth, consent, Format::from_flag(*json))
         }
+        Command::Verify(arguments) => verify::run(context, &layout, &folder, arguments),
+        Command::Flag { name, error } => flag(&folder, name, error.as_deref()),
+        Command::Order { service, accounts, clear, json } => {
+            order(&folder, service, accounts, *clear, Format::from_flag(*json))
+        }
+        Command::Remove { name } => remove(&layout, &folder, name),
     }
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Consent {
-    LookOnly,
-    Ask,
-    Given,
 }
 
 fn list(folder: &CredentialFolder, format: Format) -> Outcome {
@@ -95,82 +170,152 @@ fn list(folder: &CredentialFolder, format: Format) -> Outcome {
                 word(&one.kind),
                 word(&one.status),
                 one.storage.clone(),
+                one.last_error.clone().unwrap_or_default(),
             ]
         })
         .collect();
-    output::table(&["SERVICE", "ACCOUNT", "KIND", "STATUS", "FOUND IN"], rows)
+    output::table(&["SERVICE", "ACCOUNT", "KIND", "STATUS", "FOUND IN", "TROUBLE"], rows)
 }
 
-fn look(folder: &CredentialFolder, depth: Depth, consent: Consent, format: Format) -> Outcome {
-    let mut findings = scan(&super::environment(), depth);
-    folder.mark_imported(&mut findings).map_err(|error| file_failure(&error))?;
-    let candidates = findings.findings.iter().filter(|one| one.known && !one.imported).count();
-    if matches!(consent, Consent::Ask) && candidates > 0 {
-        show(&findings)?;
-        if !agreed(candidates)? {
-            return output::line("nothing imported");
-        }
-    }
-    if !matches!(consent, Consent::LookOnly) {
-        folder.import(&mut findings).map_err(|error| file_failure(&error))?;
-    }
-    match format {
-        Format::Json => output::json(&findings),
-        Format::Text => {
-            if !matches!(consent, Consent::Ask) || candidates == 0 {
-                show(&findings)?;
-            }
-            for reference in &findings.imported {
-                output::line(&format!("imported {reference}"))?;
-            }
-            if matches!(consent, Consent::LookOnly) && candidates > 0 {
-                output::remark("hint: --import remembers where they are");
-            }
-            Ok(())
-        }
-    }
-}
-
-fn show(findings: &Findings) -> Outcome {
-    if findings.findings.is_empty() {
-        return output::line("no keys in this shell's environment");
-    }
-    let rows = findings
-        .findings
-        .iter()
-        .map(|one| {
-            let state = match (one.imported, one.known) {
-                (true, _) => "imported",
-                (false, true) => "new",
-                (false, false) => "unsure",
-            };
-            vec![
-                one.variable.clone(),
-                one.service.clone(),
-                word(&one.kind),
-                one.masked.clone(),
-                state.to_owned(),
-            ]
-        })
-        .collect();
-    output::table(&["VARIABLE", "SERVICE", "KIND", "VALUE", "STATE"], rows)
-}
-
-fn agreed(candidates: usize) -> Result<bool, Failure> {
-    if !output::stdin_is_terminal() {
-        return Err(Failure::new("an import asks first, and there is nobody to ask")
-            .hint("--yes imports without asking")
+fn get(layout: &Layout, folder: &CredentialFolder, name: &str, raw: bool) -> Outcome {
+    if !raw && !output::stdout_is_terminal() {
+        return Err(Failure::new("a secret is shown on a terminal only")
+            .hint("--raw prints it wherever the output goes")
             .exit(Exit::Usage));
     }
-    output::text(&format!("Remember where these {candidates} are? [y/N] "))?;
-    // The question ends without a line break.
-    let _ = std::io::stdout().flush();
-    let mut answer = String::new();
-    std::io::stdin()
-        .lock()
-        .read_line(&mut answer)
-        .map_err(|error| Failure::new(format!("reading the answer: {error}")))?;
-    Ok(matches!(answer.trim().to_lowercase().as_str(), "y" | "yes"))
+    let (reference, credential) = one(folder, name)?;
+    let resolver = resolver(layout);
+    let found = super::client_runtime()?
+        .block_on(resolver.resolve(&reference.to_string(), &credential.storage))
+        .map_err(|error| Failure::caused(&error).hint(error.hint()))?;
+    output::line(found.expose_secret())
+}
+
+fn sync(layout: &Layout, folder: &CredentialFolder, format: Format) -> Outcome {
+    let variables = super::environment();
+    let home = home();
+    let request =
+        SyncRequest { environment: &variables, home: home.as_deref(), ttl: std::time::Duration::ZERO };
+    let mut report = boot_sync(folder, &request).map_err(|error| file_failure(&error))?;
+    let resolver = resolver(layout);
+    let more = super::client_runtime()?
+        .block_on(keychain_sync(folder, &resolver, &request))
+        .map_err(|error| file_failure(&error))?;
+    report.total += more.added.len();
+    report.added.extend(more.added);
+    if format == Format::Json {
+        return output::json(&report);
+    }
+    for reference in &report.added {
+        output::line(&format!("added {reference}"))?;
+    }
+    for problem in &report.problems {
+        output::remark(&format!("warning: {problem}"));
+    }
+    output::line(&format!("{} accounts, {} new", report.total, report.added.len()))
+}
+
+fn flag(folder: &CredentialFolder, name: &str, error: Option<&str>) -> Outcome {
+    let found = folder.find(name).map_err(|error| find_failure(&error))?;
+    for (reference, ..) in found {
+        let noted = match error {
+            Some(reason) => folder.note_broken(&reference, Breakage::Flagged, reason),
+            None => folder.note_mended(&reference),
+        };
+        noted.map_err(|error| file_failure(&error))?;
+        let state = if error.is_some() { "is marked as broken" } else { "is cleared" };
+        output::line(&format!("{reference} {state}"))?;
+    }
+    Ok(())
+}
+
+fn order(
+    folder: &CredentialFolder,
+    service: &str,
+    accounts: &[String],
+    clear: bool,
+    format: Format,
+) -> Outcome {
+    let named = |error: &dyn std::error::Error| Failure::caused(error).exit(Exit::Usage);
+    let service = ServiceName::new(service).map_err(|error| named(&error))?;
+    if clear || !accounts.is_empty() {
+        let mut order = Vec::new();
+        for name in accounts {
+            let account = AccountName::new(name).map_err(|error| named(&error))?;
+            if folder.read(&service, &account).map_err(|error| file_failure(&error))?.is_none() {
+                return Err(Failure::new(format!("no account {service}/{account}"))
+                    .hint("nexus credential list shows those there are")
+                    .exit(Exit::Missing));
+            }
+            order.push(account);
+        }
+        folder.set_order(&service, order).map_err(|error| file_failure(&error))?;
+    }
+    let tried = folder.candidates(&service).map_err(|error| file_failure(&error))?;
+    let names: Vec<&str> = tried.iter().map(|account| account.account.as_str()).collect();
+    if format == Format::Json {
+        return output::json(&json!({ "service": service, "order": names }));
+    }
+    if names.is_empty() {
+        return output::line(&format!("no account of {service} can be used"));
+    }
+    output::line(&format!("{service}: {}", names.join(", ")))
+}
+
+fn remove(layout: &Layout, folder: &CredentialFolder, name: &str) -> Outcome {
+    let found = folder.find(name).map_err(|error| find_failure(&error))?;
+    // A service alone would take more away than anybody expects.
+    let accounts: std::collections::BTreeSet<_> = found.iter().map(|(one, ..)| &one.account).collect();
+    if accounts.len() > 1 {
+        return Err(Failure::new(format!("{name} names {} accounts", accounts.len()))
+            .hint("name one as service/account")
+            .exit(Exit::Usage));
+    }
+    let resolver = resolver(layout);
+    let runtime = super::client_runtime()?;
+    for (reference, ..) in &found {
+        runtime
+            .block_on(folder.remove_credential(&resolver, reference))
+            .map_err(|error| Failure::caused(&error).hint(error.hint()))?;
+        output::line(&format!("removed {reference}"))?;
+    }
+    Ok(())
+}
+
+/// Finds the one credential that a name means.
+fn one(folder: &CredentialFolder, name: &str) -> Result<(Reference, nexus_credentials::Credential), Failure> {
+    let mut found = folder.find(name).map_err(|error| find_failure(&error))?;
+    match (found.pop(), found.is_empty()) {
+        (Some((reference, _, credential)), true) => Ok((reference, credential)),
+        (Some(_), false) | (None, _) => {
+            Err(Failure::new(format!("{name} names {} credentials", found.len() + 1))
+                .hint("name one as service/account/credential; nexus credential list shows them")
+                .exit(Exit::Usage))
+        }
+    }
+}
+
+/// Makes the resolver that fits a workspace and this shell.
+fn resolver(layout: &Layout) -> Resolver {
+    let home = home();
+    nexus_runtime::credentials::resolver(layout, standing(layout), &super::environment(), home.as_deref())
+}
+
+fn home() -> Option<PathBuf> {
+    std::env::var_os("HOME").map(PathBuf::from).filter(|path| path.is_absolute())
+}
+
+fn find_failure(error: &FindError) -> Failure {
+    let failure = Failure::caused(error);
+    match error {
+        FindError::Nothing { .. } => {
+            failure.hint("nexus credential list shows those there are").exit(Exit::Missing)
+        }
+        FindError::Name(_) => {
+            failure.hint("a credential is named service/account/credential").exit(Exit::Usage)
+        }
+        FindError::File(_) => failure.hint("check the folder's owner and permissions"),
+    }
 }
 
 /// Renders a value by the word it has on the wire.

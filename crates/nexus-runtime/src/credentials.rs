@@ -1,0 +1,155 @@
+//! Credentials of a workspace at work: the resolver that fits it, and tests against real providers.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use nexus_base::file::FileError;
+use nexus_credentials::{Breakage, Credential, CredentialFolder, FailureKind, KeyPlace, Reference, Resolver};
+use nexus_llm::{ProbeRequest, Verdict, probe};
+use nexus_net::Net;
+use nexus_workspace::config::ProviderSettings;
+use nexus_workspace::trust::{self, Trust};
+use nexus_workspace::{Layout, environment};
+use serde::Serialize;
+
+use crate::engine::explain;
+
+/// Makes the resolver of a workspace. Commands that its pointers name run only if it is trusted.
+pub fn resolver(
+    layout: &Layout,
+    trust: Trust,
+    variables: &[(String, String)],
+    home: Option<&Path>,
+) -> Resolver {
+    Resolver::new(layout.credentials(), variables.to_vec())
+        .with_key(key_place(layout, variables, home))
+        .with_commands(trust.is_trusted())
+}
+
+/// Returns where the key of a workspace's sealed secrets lies or would lie.
+pub fn key_place(layout: &Layout, variables: &[(String, String)], home: Option<&Path>) -> Option<KeyPlace> {
+    let value = |name: &str| {
+        let found = variables.iter().find(|(known, value)| known == name && !value.is_empty());
+        found.map(|(_, value)| PathBuf::from(value))
+    };
+    let id = trust::read_id(layout).ok().flatten()?;
+    KeyPlace::locate(
+        value(environment::KEY_FILE).as_deref(),
+        value(environment::XDG_STATE_HOME).as_deref(),
+        home,
+        layout.root(),
+        id.as_str(),
+    )
+}
+
+/// What a test of one credential gave.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Verified {
+    /// Which one.
+    pub reference: Reference,
+    /// What came of it.
+    pub outcome: VerifyOutcome,
+    /// Why, where there is something to say.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
+    /// What to do about it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub hint: Option<String>,
+}
+
+/// What came of a test.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum VerifyOutcome {
+    /// The provider accepts it.
+    Works,
+    /// The secret is there; no way to ask its service is known.
+    Present,
+    /// The pointer gives no secret.
+    NoSecret,
+    /// The provider does not accept it.
+    Refused,
+    /// The provider accepts it from its own tool only.
+    ThirdParty,
+    /// It works, but must rest.
+    Resting,
+    /// The provider could not be asked; nothing is known.
+    Unreachable,
+}
+
+impl VerifyOutcome {
+    /// Tells whether the credential can be used, as far as is known.
+    pub const fn is_usable(self) -> bool {
+        matches!(self, Self::Works | Self::Present)
+    }
+}
+
+/// Tests one credential for real and writes down what came of it.
+///
+/// # Errors
+/// The account cannot be written. Everything about the credential itself is an outcome.
+pub async fn verify(
+    resolver: &Resolver,
+    net: &Net,
+    providers: &BTreeMap<String, ProviderSettings>,
+    reference: &Reference,
+    credential: &Credential,
+) -> Result<Verified, FileError> {
+    let folder = CredentialFolder::new(resolver.folder());
+    let verified = |outcome, reason: Option<String>, hint: Option<&str>| Verified {
+        reference: reference.clone(),
+        outcome,
+        reason,
+        hint: hint.map(str::to_owned),
+    };
+    let secret = match resolver.resolve(&reference.to_string(), &credential.storage).await {
+        Ok(secret) => secret,
+        Err(error) => {
+            let reason = explain(&error);
+            folder.note_broken(reference, Breakage::Pointer, &reason)?;
+            return Ok(verified(VerifyOutcome::NoSecret, Some(reason), Some(error.hint())));
+        }
+    };
+    let request = ProbeRequest {
+        service: reference.service.as_str(),
+        base_url: providers.get(reference.service.as_str()).and_then(|one| one.base_url.as_deref()),
+        kind: &credential.kind,
+        is_tool_login: credential.id.ends_with("-cli"),
+    };
+    Ok(match probe(net, &request, &secret).await {
+        Verdict::Works => {
+            folder.note_verified(reference)?;
+            verified(VerifyOutcome::Works, None, None)
+        }
+        Verdict::NoProbe => {
+            if credential.breakage == Some(Breakage::Pointer) {
+                folder.note_mended(reference)?;
+            }
+            let reason = "the secret is there; no test for this service is known".to_owned();
+            verified(VerifyOutcome::Present, Some(reason), None)
+        }
+        Verdict::Refused { reason } => {
+            folder.note_broken(reference, Breakage::Refused, &reason)?;
+            verified(VerifyOutcome::Refused, Some(reason), Some("replace it with `nexus credential add`"))
+        }
+        Verdict::ThirdParty { reason } => {
+            let reason = format!("the provider takes this login from its own tool only ({reason})");
+            folder.note_broken(reference, Breakage::ThirdParty, &reason)?;
+            let hint = "use an API key of that provider, or open the tool itself in the workspace";
+            verified(VerifyOutcome::ThirdParty, Some(reason), Some(hint))
+        }
+        Verdict::RateLimited { retry_after } => {
+            folder.note_failure(reference, FailureKind::RateLimit, retry_after)?;
+            verified(VerifyOutcome::Resting, Some("the provider asks to slow down".to_owned()), None)
+        }
+        Verdict::NoCredit { reason } => {
+            folder.note_failure(reference, FailureKind::Billing, None)?;
+            verified(VerifyOutcome::Resting, Some(reason), Some("add credit at the provider"))
+        }
+        Verdict::Unreachable { reason } => {
+            let hint = "check the network and providers.*.base_url";
+            verified(VerifyOutcome::Unreachable, Some(reason), Some(hint))
+        }
+    })
+}

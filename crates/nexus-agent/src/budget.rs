@@ -5,6 +5,8 @@ use std::collections::HashMap;
 use nexus_llm::Usage;
 use serde_json::Value;
 
+use crate::history::{PastMessage, PastTurn};
+
 /// How much one turn may do.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Limits {
@@ -35,8 +37,18 @@ pub(crate) struct Meter {
 }
 
 impl Meter {
-    pub(crate) fn new(limits: Limits) -> Self {
-        Self { limits, steps: 0, calls: 0, seen: HashMap::new(), usage: Usage::default() }
+    /// Begins to count, with what an earlier attempt at this turn already did.
+    pub(crate) fn new(limits: Limits, turn: &PastTurn) -> Self {
+        let mut meter = Self { limits, steps: 0, calls: 0, seen: HashMap::new(), usage: Usage::default() };
+        for message in &turn.messages {
+            if let PastMessage::Assistant { calls, .. } = message {
+                meter.steps += 1;
+                for call in calls {
+                    meter.count(&call.tool, &call.arguments);
+                }
+            }
+        }
+        meter
     }
 
     /// Counts a step; says why when the turn must end here.
@@ -57,48 +69,78 @@ impl Meter {
         Ok(())
     }
 
-    /// Counts a call; says why when it must not run.
+    /// Counts a call; says why when the turn must end here.
     pub(crate) fn begin_call(&mut self, tool: &str, arguments: &Value) -> Result<(), String> {
-        self.calls += 1;
+        let times = self.count(tool, arguments);
+        if times >= self.limits.identical_calls {
+            return Err(format!(
+                "{tool} was called {times} times with the same arguments in this turn; say it in other words, or raise \
+                 budgets.identical_calls"
+            ));
+        }
         if self.calls > self.limits.calls {
             return Err(format!(
-                "not run: this turn made its {} tool calls; answer with what you have",
+                "this turn made its {} tool calls; say \"go on\" to continue",
                 self.limits.calls
             ));
         }
+        Ok(())
+    }
+
+    fn count(&mut self, tool: &str, arguments: &Value) -> u32 {
+        self.calls += 1;
         let times = self.seen.entry(format!("{tool}\n{arguments}")).or_insert(0);
         *times += 1;
-        if *times >= self.limits.identical_calls {
-            return Err(format!(
-                "not run: {tool} was called {times} times with the same arguments in this turn; do something else"
-            ));
-        }
-        Ok(())
+        *times
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::history::PastCall;
+
+    fn meter(limits: Limits) -> Meter {
+        Meter::new(limits, &PastTurn::default())
+    }
 
     #[test]
-    fn the_fifth_identical_call_is_refused() {
-        let mut meter = Meter::new(Limits::default());
+    fn the_fifth_identical_call_ends_the_turn() {
+        let mut meter = meter(Limits::default());
         let arguments = serde_json::json!({"path": "home"});
         for _ in 0..4 {
             meter.begin_call("list", &arguments).unwrap();
         }
-        assert!(meter.begin_call("list", &arguments).unwrap_err().contains("5 times"));
         meter.begin_call("list", &serde_json::json!({"path": "skills"})).unwrap();
+        assert!(meter.begin_call("list", &arguments).unwrap_err().contains("5 times"));
     }
 
     #[test]
-    fn steps_and_tokens_end_the_turn() {
-        let mut meter = Meter::new(Limits { steps: 1, ..Limits::default() });
-        meter.begin_step().unwrap();
-        assert!(meter.begin_step().unwrap_err().contains("1 model steps"));
-        let mut meter = Meter::new(Limits { tokens: 10, ..Limits::default() });
-        meter.usage.output = 11;
-        assert!(meter.begin_step().unwrap_err().contains("10 tokens"));
+    fn steps_tokens_and_calls_end_the_turn() {
+        let mut few_steps = meter(Limits { steps: 1, ..Limits::default() });
+        few_steps.begin_step().unwrap();
+        assert!(few_steps.begin_step().unwrap_err().contains("1 model steps"));
+        let mut few_tokens = meter(Limits { tokens: 10, ..Limits::default() });
+        few_tokens.usage.output = 11;
+        assert!(few_tokens.begin_step().unwrap_err().contains("10 tokens"));
+        let mut few_calls = meter(Limits { calls: 1, ..Limits::default() });
+        few_calls.begin_call("list", &Value::Null).unwrap();
+        assert!(few_calls.begin_call("read", &Value::Null).unwrap_err().contains("1 tool calls"));
+    }
+
+    #[test]
+    fn an_earlier_attempt_counts() {
+        let call = PastCall {
+            id: nexus_base::id::ToolCallId::new("c"),
+            model_call_id: "c".into(),
+            tool: "list".into(),
+            arguments: Value::Null,
+            result: None,
+        };
+        let reply = PastMessage::Assistant { text: String::new(), calls: vec![call; 4] };
+        let mut meter =
+            Meter::new(Limits { steps: 1, ..Limits::default() }, &PastTurn { messages: vec![reply] });
+        assert!(meter.begin_step().is_err());
+        assert!(meter.begin_call("list", &Value::Null).is_err());
     }
 }

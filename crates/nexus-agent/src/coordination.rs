@@ -113,24 +113,27 @@ pub fn parse(tool: &str, arguments: &Value) -> Result<Coordinate, String> {
         }
         _ => arguments.get("op").and_then(Value::as_str).unwrap_or("(missing)"),
     };
-    match op {
-        "dispatch" => Ok(Coordinate::Dispatch {
+    match (op, target_of(arguments)) {
+        // Work for a session that is there already is a message to it.
+        ("dispatch", Some(target)) => {
+            Ok(Coordinate::Message { target, text: bounded(arguments, &["text", "task", "message"])? })
+        }
+        ("dispatch", None) => Ok(Coordinate::Dispatch {
             text: bounded(arguments, &["text", "task", "message"])?,
             agent: text_of(arguments, "agent"),
             model: text_of(arguments, "model"),
         }),
-        "message" => Ok(Coordinate::Message {
-            target: target_of(arguments)
-                .ok_or("agent_send message needs `target`: a session label or \"parent\"")?,
+        ("message", target) => Ok(Coordinate::Message {
+            target: target.ok_or("agent_send message needs `target`: a session label or \"parent\"")?,
             text: bounded(arguments, &["text", "message"])?,
         }),
-        "cancel" => Ok(Coordinate::Cancel {
+        ("cancel", target) => Ok(Coordinate::Cancel {
             session: SessionLabel::new(
-                target_of(arguments).ok_or("agent_send cancel needs `target`: the worker's session label")?,
+                target.ok_or("agent_send cancel needs `target`: the worker's session label")?,
             ),
         }),
-        "list" => Ok(Coordinate::List),
-        other => Err(format!("agent_send has no op {other:?}; use dispatch, message, cancel or list")),
+        ("list", _) => Ok(Coordinate::List),
+        (other, _) => Err(format!("agent_send has no op {other:?}; use dispatch, message, cancel or list")),
     }
 }
 
@@ -178,6 +181,17 @@ mod tests {
             "agent_send",
             &json!({"op": "message", "target": {"session": "parent"}, "text": "hi"}),
             Ok(message),
+        );
+        let more = Coordinate::Message { target: "worker:1".into(), text: "go on".into() };
+        check(
+            "agent_send",
+            &json!({"op": "dispatch", "target": {"kind": "session", "session": "worker:1"}, "text": "go on"}),
+            Ok(more),
+        );
+        check(
+            "agent_send",
+            &json!({"op": "dispatch", "target": {"kind": "new_session"}, "text": "look"}),
+            Ok(Coordinate::Dispatch { text: "look".into(), agent: None, model: None }),
         );
         check("agent_send", &json!({"op": "list"}), Ok(Coordinate::List));
         check("get_agent_status", &json!({}), Ok(Coordinate::Status { session: None }));

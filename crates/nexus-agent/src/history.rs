@@ -75,10 +75,12 @@ impl PastTurn {
         }
     }
 
-    /// Returns whether the last reply called this tool.
-    pub fn last_reply_called(&self, tool: &str) -> bool {
+    /// Returns whether the last reply called this tool and was not refused.
+    pub fn last_reply_did(&self, tool: &str) -> bool {
         match self.messages.last() {
-            Some(PastMessage::Assistant { calls, .. }) => calls.iter().any(|call| call.tool == tool),
+            Some(PastMessage::Assistant { calls, .. }) => {
+                calls.iter().any(|call| call.tool == tool && matches!(call.result, Some((_, false))))
+            }
             Some(PastMessage::User { .. }) | None => false,
         }
     }
@@ -95,38 +97,42 @@ impl PastTurn {
     }
 }
 
-/// Renders turns as a model's conversation. Messages of one speaker in a row become one message,
-/// because providers want the speakers to alternate.
+/// Renders turns as a model's conversation.
 pub fn to_messages<'a>(turns: impl Iterator<Item = &'a PastTurn>) -> Vec<Message> {
-    let mut messages: Vec<Message> = Vec::new();
+    let mut messages = Vec::new();
     for message in turns.flat_map(|turn| &turn.messages) {
-        match message {
-            PastMessage::User { frame, text } => {
-                push(&mut messages, Role::User, vec![Content::Text { text: format!("{frame}{text}") }]);
+        append(&mut messages, message);
+    }
+    messages
+}
+
+/// Adds one message and, when it made calls, their results. What one speaker says in a row becomes
+/// one message, because providers want the speakers to alternate.
+pub(crate) fn append(messages: &mut Vec<Message>, message: &PastMessage) {
+    match message {
+        PastMessage::User { frame, text } => {
+            push(messages, Role::User, vec![Content::Text { text: format!("{frame}{text}") }]);
+        }
+        PastMessage::Assistant { text, calls } => {
+            let mut content = Vec::new();
+            if !text.trim().is_empty() {
+                content.push(Content::Text { text: text.clone() });
             }
-            PastMessage::Assistant { text, calls } => {
-                let mut content = Vec::new();
-                if !text.is_empty() {
-                    content.push(Content::Text { text: text.clone() });
-                }
-                content.extend(calls.iter().map(|call| Content::ToolUse {
-                    id: call.model_call_id.clone(),
-                    name: call.tool.clone(),
-                    input: call.arguments.clone(),
-                }));
-                if content.is_empty() {
-                    // An empty reply still ends the person's words; providers refuse an empty message.
-                    content.push(Content::Text { text: "(no reply)".to_owned() });
-                }
-                push(&mut messages, Role::Assistant, content);
-                if !calls.is_empty() {
-                    let results = calls.iter().map(result_of).collect();
-                    push(&mut messages, Role::User, results);
-                }
+            content.extend(calls.iter().map(|call| Content::ToolUse {
+                id: call.model_call_id.clone(),
+                name: call.tool.clone(),
+                input: call.arguments.clone(),
+            }));
+            if content.is_empty() {
+                // An empty reply still ends the person's words; providers refuse an empty message.
+                content.push(Content::Text { text: "(no reply)".to_owned() });
+            }
+            push(messages, Role::Assistant, content);
+            if !calls.is_empty() {
+                push(messages, Role::User, calls.iter().map(result_of).collect());
             }
         }
     }
-    messages
 }
 
 fn result_of(call: &PastCall) -> Content {

@@ -23,6 +23,8 @@ pub struct Step {
     pub thinking: Option<String>,
     /// Calls, in order.
     pub calls: Vec<Call>,
+    /// One of them may act on the world and must never run twice, not even after a loss of power.
+    pub acts: bool,
 }
 
 /// One tool call.

@@ -77,12 +77,7 @@ pub struct SystemPrompt {
 ///
 /// # Errors
 /// A file that exists cannot be read.
-pub(crate) fn assemble(
-    layout: &Layout,
-    settings: &Settings,
-    role: Role,
-    task_note: Option<&str>,
-) -> Result<SystemPrompt, FileError> {
+pub(crate) fn assemble(layout: &Layout, settings: &Settings, role: Role) -> Result<SystemPrompt, FileError> {
     let persona = persona::active_persona(layout, settings)?;
     let mut prompt = Builder::default();
     prompt.part("role", &role_line(role, persona.as_ref()), None);
@@ -99,9 +94,6 @@ pub(crate) fn assemble(
     };
     prompt.section("User Identity", user.as_ref());
     prompt.part("rules", role_rules(role), None);
-    if let Some(note) = task_note {
-        prompt.part("assignment", note, None);
-    }
     prompt.part("host", &host_line(layout), None);
     prompt.part("tool style", CALL_STYLE, None);
     let mut onboarding = false;

@@ -3,7 +3,6 @@
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
 
-use nexus_base::file::FileError;
 use nexus_base::id::{MessageId, ToolCallId};
 use nexus_llm::{Content, Conversation, Model, ModelError, ModelEvent, ModelName, ModelReply, Usage};
 use nexus_protocol::tool::{Replay, ToolOutput};
@@ -13,13 +12,16 @@ use tokio_util::sync::CancellationToken;
 
 use crate::budget::{Limits, Meter};
 use crate::coordination::{self, WAIT};
-use crate::history::{OUTCOME_UNKNOWN, PastCall, PastMessage, PastTurn, to_messages};
+use crate::history::{OUTCOME_UNKNOWN, PastCall, PastMessage, PastTurn, append, to_messages};
 use crate::ports::{Call, CallEnd, Dispatch, Ledger, LedgerError, Progress, ProgressSink, Step};
 use crate::prompt::{self, SystemPrompt};
 use crate::toolbox::{self, Toolbox};
 
 /// Longest reply asked of a model, in tokens.
 const REPLY_TOKENS: u32 = 8_192;
+
+/// An older tool whose text some models still put their reply into.
+const RESPOND_ALIAS: &str = "respond_to_user";
 
 /// Who an agent is in a conversation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -59,8 +61,6 @@ pub struct TurnInput<'a> {
     pub past: Vec<PastTurn>,
     /// This turn: the words it answers, and what an earlier attempt already did.
     pub current: PastTurn,
-    /// A worker's assignment, for its system prompt.
-    pub assignment: Option<String>,
     /// Where steps are kept.
     pub ledger: &'a dyn Ledger,
     /// How workers are sent off.
@@ -110,6 +110,24 @@ pub struct TurnOutcome {
     pub prompt: Option<SystemPrompt>,
 }
 
+impl TurnOutcome {
+    /// The outcome of a turn that no model had a part in.
+    pub fn without_model(end: End, said: String) -> Self {
+        let nobody = ModelName { provider: "none".to_owned(), model: "none".to_owned() };
+        Self { end, said, last_message: None, usage: Usage::default(), model: nobody, prompt: None }
+    }
+}
+
+/// How a reply's calls ended.
+enum Calls {
+    /// All have results; the model goes on.
+    Done,
+    /// The model asked to wait.
+    Wait,
+    /// A limit was hit.
+    Over(String),
+}
+
 impl Agent {
     /// Puts an agent together.
     pub fn new(parts: AgentParts) -> Self {
@@ -121,17 +139,26 @@ impl Agent {
     /// # Errors
     /// The ledger cannot be written; the turn stays pending and can be resumed.
     pub async fn take_turn(&self, mut input: TurnInput<'_>) -> Result<TurnOutcome, LedgerError> {
-        let mut meter = Meter::new(self.parts.limits);
-        let prompt = match self.prompt(&input) {
+        let mut meter = Meter::new(self.parts.limits, &input.current);
+        let prompt = match prompt::assemble(&self.parts.layout, &self.parts.settings, input.role) {
             Ok(prompt) => prompt,
             Err(error) => {
                 let cause = std::error::Error::source(&error).map(ToString::to_string).unwrap_or_default();
                 return Ok(self.outcome(fail(format!("{error}: {cause}")), &input, &meter, None, None));
             }
         };
+        self.settle_open_calls(&mut input).await?;
+        let mut conversation = Conversation {
+            system: Arc::clone(&prompt.text),
+            messages: to_messages(input.past.iter().chain([&input.current])),
+            tools: self.parts.toolbox.specs(),
+            max_tokens: REPLY_TOKENS,
+        };
+        // The conversation has it all; a long history is not kept twice.
+        input.past = Vec::new();
         let prompt = Some(prompt);
-        if let Some(end) = self.settle_open_calls(&mut input).await? {
-            return Ok(self.outcome(end, &input, &meter, None, prompt));
+        if input.role == Role::Manager && input.current.last_reply_did(WAIT) {
+            return Ok(self.outcome(End::Waiting, &input, &meter, None, prompt));
         }
         loop {
             if input.cancel.is_cancelled() {
@@ -141,8 +168,7 @@ impl Agent {
                 return Ok(self.outcome(fail(reason), &input, &meter, None, prompt));
             }
             let partial = Mutex::new(String::new());
-            let reply = self.reply(&input, prompt.as_ref(), &partial).await;
-            let reply = match reply {
+            let reply = match self.reply(&input, &conversation, &partial).await {
                 Ok(reply) => reply,
                 Err(error) => {
                     let said = partial.into_inner().unwrap_or_else(PoisonError::into_inner);
@@ -159,7 +185,7 @@ impl Agent {
                 }
             };
             meter.usage.add(&reply.usage);
-            let step = read_reply(reply);
+            let step = self.read_reply(reply);
             if step.calls.is_empty() {
                 let last =
                     (!step.text.is_empty() || step.thinking.is_some()).then_some((step.text, step.thinking));
@@ -170,28 +196,23 @@ impl Agent {
                 text: step.text.clone(),
                 calls: step.calls.iter().map(PastCall::from).collect(),
             });
-            if self.run_calls(&step.calls, &mut input, &mut meter).await? {
-                return Ok(self.outcome(End::Waiting, &input, &meter, None, prompt));
+            match self.run_calls(&step.calls, &mut input, &mut meter).await? {
+                Calls::Done => {}
+                Calls::Wait => return Ok(self.outcome(End::Waiting, &input, &meter, None, prompt)),
+                Calls::Over(reason) => return Ok(self.outcome(fail(reason), &input, &meter, None, prompt)),
+            }
+            if let Some(message) = input.current.messages.last() {
+                append(&mut conversation.messages, message);
             }
         }
-    }
-
-    fn prompt(&self, input: &TurnInput<'_>) -> Result<SystemPrompt, FileError> {
-        prompt::assemble(&self.parts.layout, &self.parts.settings, input.role, input.assignment.as_deref())
     }
 
     async fn reply(
         &self,
         input: &TurnInput<'_>,
-        prompt: Option<&SystemPrompt>,
+        conversation: &Conversation,
         partial: &Mutex<String>,
     ) -> Result<ModelReply, ModelError> {
-        let conversation = Conversation {
-            system: prompt.map_or_else(|| Arc::from(""), |prompt| Arc::clone(&prompt.text)),
-            messages: to_messages(input.past.iter().chain([&input.current])),
-            tools: self.parts.toolbox.specs(),
-            max_tokens: REPLY_TOKENS,
-        };
         let sink = |event: ModelEvent| match event {
             ModelEvent::TextDelta(text) => {
                 partial.lock().unwrap_or_else(PoisonError::into_inner).push_str(&text);
@@ -199,14 +220,12 @@ impl Agent {
             }
             ModelEvent::ThinkingDelta(_) => {}
         };
-        self.parts.model.reply(&conversation, &sink, &input.cancel).await
+        self.parts.model.reply(conversation, &sink, &input.cancel).await
     }
 
     /// Deals with calls that a crash cut off: looks again where looking is all they did, and tells
     /// the model that the outcome of the others is unknown.
-    async fn settle_open_calls(&self, input: &mut TurnInput<'_>) -> Result<Option<End>, LedgerError> {
-        let waited = input.current.last_reply_called(WAIT);
-        let mut meter = Meter::new(self.parts.limits);
+    async fn settle_open_calls(&self, input: &mut TurnInput<'_>) -> Result<(), LedgerError> {
         for open in input.current.open_calls() {
             let call = Call {
                 id: open.id,
@@ -215,48 +234,55 @@ impl Agent {
                 arguments: open.arguments,
             };
             match self.parts.toolbox.replay(&call.tool) {
-                Replay::Safe | Replay::Transactional => {
-                    self.run_call(&call, input, &mut meter).await?;
-                }
+                Replay::Safe | Replay::Transactional => drop(self.run_call(&call, input).await?),
                 Replay::Unsafe => {
-                    let output = ToolOutput::error(OUTCOME_UNKNOWN);
-                    input.ledger.record_result(&call.id, &output, CallEnd::Interrupted).await?;
-                    input.current.resolve(&call.id, output.text, true);
+                    self.answer(&call, ToolOutput::error(OUTCOME_UNKNOWN), CallEnd::Interrupted, input)
+                        .await?;
                 }
             }
         }
-        Ok(waited.then_some(End::Waiting))
+        Ok(())
     }
 
-    /// Runs a reply's calls in order; returns whether the model asked to wait.
+    /// Runs a reply's calls in order. Once the turn is stopped or a limit is hit no further one begins.
     async fn run_calls(
         &self,
         calls: &[Call],
         input: &mut TurnInput<'_>,
         meter: &mut Meter,
-    ) -> Result<bool, LedgerError> {
-        let mut waits = false;
-        for call in calls {
-            waits |= self.run_call(call, input, meter).await?;
+    ) -> Result<Calls, LedgerError> {
+        let mut outcome = Calls::Done;
+        for (number, call) in calls.iter().enumerate() {
+            let stopped = if input.cancel.is_cancelled() {
+                Some("the turn was stopped before this call".to_owned())
+            } else if let Err(reason) = meter.begin_call(&call.tool, &call.arguments) {
+                outcome = Calls::Over(reason.clone());
+                Some(reason)
+            } else {
+                None
+            };
+            if let Some(reason) = stopped {
+                for call in &calls[number..] {
+                    let output = ToolOutput::error(format!("not run: {reason}"));
+                    self.answer(call, output, CallEnd::Ran, input).await?;
+                }
+                return Ok(outcome);
+            }
+            if self.run_call(call, input).await? {
+                outcome = Calls::Wait;
+            }
         }
-        Ok(waits)
+        Ok(outcome)
     }
 
-    async fn run_call(
-        &self,
-        call: &Call,
-        input: &mut TurnInput<'_>,
-        meter: &mut Meter,
-    ) -> Result<bool, LedgerError> {
+    /// Runs one call; returns whether the model asked to wait.
+    async fn run_call(&self, call: &Call, input: &mut TurnInput<'_>) -> Result<bool, LedgerError> {
         (input.progress)(Progress::CallStarted { call });
         let started = Instant::now();
         let mut waits = false;
         let mut recorded = false;
         let mut end = CallEnd::Ran;
-        let refusal = toolbox::check_arguments(&call.arguments)
-            .and_then(|()| meter.begin_call(&call.tool, &call.arguments))
-            .err();
-        let output = if let Some(refusal) = refusal {
+        let output = if let Err(refusal) = toolbox::check_arguments(&call.arguments) {
             ToolOutput::error(refusal)
         } else if call.tool == WAIT && input.role == Role::Manager {
             let output = wait_answer(input).await?;
@@ -278,13 +304,28 @@ impl Agent {
             }
             output
         };
-        if !recorded {
-            input.ledger.record_result(&call.id, &output, end).await?;
-        }
         let milliseconds = u64::try_from(started.elapsed().as_millis()).unwrap_or(u64::MAX);
-        (input.progress)(Progress::CallEnded { call, is_error: output.is_error, milliseconds });
-        input.current.resolve(&call.id, output.text, output.is_error);
+        let is_error = output.is_error;
+        if recorded {
+            input.current.resolve(&call.id, output.text, is_error);
+        } else {
+            self.answer(call, output, end, input).await?;
+        }
+        (input.progress)(Progress::CallEnded { call, is_error, milliseconds });
         Ok(waits)
+    }
+
+    /// Writes a call's result down, in the ledger and in the turn.
+    async fn answer(
+        &self,
+        call: &Call,
+        output: ToolOutput,
+        end: CallEnd,
+        input: &mut TurnInput<'_>,
+    ) -> Result<(), LedgerError> {
+        input.ledger.record_result(&call.id, &output, end).await?;
+        input.current.resolve(&call.id, output.text, output.is_error);
+        Ok(())
     }
 
     fn outcome(
@@ -306,6 +347,44 @@ impl Agent {
         }
         TurnOutcome { end, said, last_message, usage: meter.usage, model: self.parts.model.name(), prompt }
     }
+
+    fn read_reply(&self, reply: ModelReply) -> Step {
+        let mut text = String::new();
+        let mut thinking: Option<String> = None;
+        let mut calls = Vec::new();
+        for part in reply.content {
+            match part {
+                Content::Text { text: more } => add_line(&mut text, &more),
+                Content::Thinking { text: more, .. } => thinking.get_or_insert_default().push_str(&more),
+                Content::ToolUse { name, input, .. } if name == RESPOND_ALIAS => {
+                    let said = ["text", "message"].iter().find_map(|name| input.get(name)?.as_str());
+                    add_line(&mut text, said.unwrap_or_default());
+                }
+                Content::ToolUse { id, name, input } => {
+                    calls.push(Call {
+                        id: ToolCallId::generate(),
+                        model_call_id: id,
+                        tool: name,
+                        arguments: input,
+                    });
+                }
+                // A model cannot answer its own calls; whatever it says there is dropped.
+                Content::ToolResult { .. } => {}
+            }
+        }
+        let acts = calls.iter().any(|call| match self.parts.toolbox.replay(&call.tool) {
+            Replay::Unsafe => true,
+            Replay::Safe | Replay::Transactional => false,
+        });
+        Step { message_id: MessageId::generate(), text, thinking, calls, acts }
+    }
+}
+
+fn add_line(text: &mut String, more: &str) {
+    if !text.is_empty() && !more.is_empty() {
+        text.push('\n');
+    }
+    text.push_str(more);
 }
 
 /// A manager may wait when it has spoken or has workers out; otherwise somebody would sit before silence.
@@ -320,34 +399,6 @@ async fn wait_answer(input: &TurnInput<'_>) -> Result<ToolOutput, LedgerError> {
 
 fn fail(reason: String) -> End {
     End::Failed { reason }
-}
-
-fn read_reply(reply: ModelReply) -> Step {
-    let mut text = String::new();
-    let mut thinking: Option<String> = None;
-    let mut calls = Vec::new();
-    for part in reply.content {
-        match part {
-            Content::Text { text: more } => {
-                if !text.is_empty() && !more.is_empty() {
-                    text.push('\n');
-                }
-                text.push_str(&more);
-            }
-            Content::Thinking { text: more, .. } => thinking.get_or_insert_default().push_str(&more),
-            Content::ToolUse { id, name, input } => {
-                calls.push(Call {
-                    id: ToolCallId::generate(),
-                    model_call_id: id,
-                    tool: name,
-                    arguments: input,
-                });
-            }
-            // A model cannot answer its own calls; whatever it says there is dropped.
-            Content::ToolResult { .. } => {}
-        }
-    }
-    Step { message_id: MessageId::generate(), text, thinking, calls }
 }
 
 impl From<&Call> for PastCall {

@@ -8,3 +8,4 @@ pub mod id;
 pub mod jail;
 pub mod lock;
 pub mod redact;
+pub mod text;

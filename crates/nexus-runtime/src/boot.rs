@@ -263,9 +263,11 @@ async fn listen(settings: &Settings, port: Option<u16>) -> Result<TcpListener, S
 
 /// Takes up what an earlier life left, in the order that keeps each step repeatable.
 async fn take_up(runtime: &Runtime, store: &Store, processes: usize) -> Result<Recovered, StoreError> {
+    let broker = &runtime.shared.broker;
+    broker.settle().await?;
+    let traces = recover::close_traces(store, broker).await?;
     let accepted = recover::readmit(store, &runtime.shared.pipeline).await?;
-    let sessions = runtime.shared.broker.recover().await?;
-    let traces = recover::close_traces(store).await?;
+    let sessions = broker.resume().await?;
     Ok(Recovered { processes, accepted, sessions, traces })
 }
 

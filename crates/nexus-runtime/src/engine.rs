@@ -11,8 +11,8 @@ use nexus_llm::Model;
 use nexus_memory::Memory;
 use nexus_process::{FileRecord, GroupRecord, Network};
 use nexus_protocol::framing::{Frame, Kind, key};
-use nexus_session::{AgentRequest, Engine};
-use nexus_store::agents::{Item, ItemKind};
+use nexus_session::{AgentRequest, Engine, Framer};
+use nexus_store::agents::ItemKind;
 use nexus_workspace::config::Settings;
 use nexus_workspace::{Layout, persona, skills};
 
@@ -37,7 +37,7 @@ pub(crate) struct Workshop {
     owner_home: PathBuf,
     zone: String,
     /// A note for the next message of a person, taken by the first one.
-    note: Mutex<Option<String>>,
+    note: Arc<Mutex<Option<String>>>,
 }
 
 impl Workshop {
@@ -59,7 +59,7 @@ impl Workshop {
             processes,
             owner_home,
             zone: local_zone_name(),
-            note: Mutex::new(None),
+            note: Arc::default(),
         }
     }
 
@@ -108,34 +108,43 @@ impl Engine for Workshop {
         }))
     }
 
-    fn frame(&self, item: &Item) -> String {
-        let kind = match item.new.kind {
-            ItemKind::Message => Kind::Message,
-            ItemKind::Task => Kind::Task,
-            ItemKind::WorkerResult => Kind::WorkerResult,
-            ItemKind::AgentMessage => Kind::AgentMessage,
-            ItemKind::System => Kind::System,
-        };
-        let mut frame = Frame::new(kind)
-            .with(key::TIME, &Timestamp::now().to_local_rfc3339())
-            .with(key::ZONE, &self.zone);
-        // Written by us at admission; a row that does not parse only loses its facts.
-        let facts: Vec<(String, String)> = serde_json::from_str(&item.new.frame_json).unwrap_or_default();
-        for (name, value) in &facts {
-            frame = frame.with(name, value);
-        }
-        frame = frame.with(key::MODEL, &self.model.name().to_string());
-        match skills::names(&self.layout) {
-            Ok(names) if !names.is_empty() => frame = frame.with(key::SKILLS, &names.join(", ")),
-            Ok(_) => {}
-            Err(error) => tracing::warn!(%error, "the skills could not be listed"),
-        }
-        if item.new.kind == ItemKind::Message
-            && let Some(note) = self.note.lock().unwrap_or_else(PoisonError::into_inner).take()
-        {
-            frame = frame.with(key::NOTE, &note);
-        }
-        frame.render()
+    fn framer(&self) -> Framer {
+        let skills = skills::names(&self.layout).unwrap_or_else(|error| {
+            tracing::warn!(%error, "the skills could not be listed");
+            Vec::new()
+        });
+        let (zone, model) = (self.zone.clone(), self.model.name().to_string());
+        let (skills, note) = (skills.join(", "), Arc::clone(&self.note));
+        Box::new(move |item| {
+            let mut frame = Frame::new(kind_of(item.new.kind))
+                .with(key::TIME, &Timestamp::now().to_local_rfc3339())
+                .with(key::ZONE, &zone);
+            // Written by us at admission; a row that does not parse only loses its facts.
+            let facts: Vec<(String, String)> = serde_json::from_str(&item.new.frame_json).unwrap_or_default();
+            for (name, value) in &facts {
+                frame = frame.with(name, value);
+            }
+            frame = frame.with(key::MODEL, &model);
+            if !skills.is_empty() {
+                frame = frame.with(key::SKILLS, &skills);
+            }
+            if item.new.kind == ItemKind::Message
+                && let Some(note) = note.lock().unwrap_or_else(PoisonError::into_inner).take()
+            {
+                frame = frame.with(key::NOTE, &note);
+            }
+            frame.render()
+        })
+    }
+}
+
+const fn kind_of(kind: ItemKind) -> Kind {
+    match kind {
+        ItemKind::Message => Kind::Message,
+        ItemKind::Task => Kind::Task,
+        ItemKind::WorkerResult => Kind::WorkerResult,
+        ItemKind::AgentMessage => Kind::AgentMessage,
+        ItemKind::System => Kind::System,
     }
 }
 

@@ -8,6 +8,7 @@ use async_trait::async_trait;
 use nexus_base::clock::Timestamp;
 use nexus_base::id::{EventId, RequestId};
 use nexus_base::redact::Redactor;
+use nexus_base::text::shorten;
 use nexus_protocol::bus::BusBody;
 use nexus_protocol::trace::Stage;
 use nexus_session::{Ended, Observer, Passage};
@@ -102,9 +103,9 @@ impl Recorder {
         json!({
             "id": call.id.as_str(),
             "tool": call.tool,
-            "arguments": self.redactor.redact(&cut(&call.arguments_json)),
+            "arguments": self.redactor.redact(&shorten(&call.arguments_json, KEPT_TEXT)),
             "status": call.status.as_str(),
-            "result": self.redactor.redact(&cut(call.result.as_deref().unwrap_or_default())),
+            "result": self.redactor.redact(&shorten(call.result.as_deref().unwrap_or_default(), KEPT_TEXT)),
             "spawned_session": call.spawned.as_ref().map(ToString::to_string),
         })
     }
@@ -196,9 +197,10 @@ impl Recorder {
         json!({
             "event": ended.item.new.source_event_id.as_ref().map(ToString::to_string),
             "kind": ended.item.new.kind.as_str(),
-            "input": self.redactor.redact(&cut(&ended.item.new.content)),
-            "output": self.redactor.redact(&cut(
+            "input": self.redactor.redact(&shorten(&ended.item.new.content, KEPT_TEXT)),
+            "output": self.redactor.redact(&shorten(
                 &ended.lines.iter().map(|line| line.text.as_str()).collect::<Vec<_>>().join("\n\n"),
+                KEPT_TEXT,
             )),
             "attempts": ended.item.attempt,
             "outcome": ended.item.outcome.map(ItemOutcome::as_str),
@@ -248,13 +250,4 @@ const fn inbox_outcome(outcome: Option<ItemOutcome>) -> InboxOutcome {
         ) => InboxOutcome::Done,
         Some(ItemOutcome::Failed | ItemOutcome::Rejected) | None => InboxOutcome::Failed,
     }
-}
-
-fn cut(text: &str) -> String {
-    if text.chars().count() <= KEPT_TEXT {
-        return text.to_owned();
-    }
-    let mut short: String = text.chars().take(KEPT_TEXT).collect();
-    short.push('…');
-    short
 }

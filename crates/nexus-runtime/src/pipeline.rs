@@ -1,8 +1,7 @@
 //! The way in: stages one to four of every request, from the durable insert to the queue.
 
-use std::collections::HashSet;
-use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Instant;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use nexus_base::clock::Timestamp;
 use nexus_base::failpoint;
@@ -14,22 +13,26 @@ use nexus_protocol::chat::{
 use nexus_protocol::framing::key;
 use nexus_protocol::trace::Stage;
 use nexus_session::Broker;
-use nexus_store::agents::{Admitted, ItemKind, ItemMode, NewItem, NewSession, SessionRole};
+use nexus_store::agents::{ItemKind, ItemMode, NewItem, NewSession, SessionRole};
 use nexus_store::events::{AcceptedEvent, Event, InboxOutcome, NewEvent, Received};
 use nexus_store::runtime::{NewRequest, RequestStatus, RequestUpdate, StageTiming};
 use nexus_store::{Store, StoreError};
 use nexus_workspace::config::QueueMode;
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
-use tokio::sync::watch;
+use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use crate::RuntimeError;
+use crate::between::{Between, Passing};
 use crate::engine::Workshop;
 use crate::observer::Recorder;
 
 /// Source of everything that comes over the control plane.
 const CONTROL_PLANE: &str = "control-plane";
+/// First and longest pause before a message that could not be queued is tried again.
+const FIRST_PAUSE: Duration = Duration::from_secs(1);
+const LONGEST_PAUSE: Duration = Duration::from_secs(30);
 /// Longest session label a person may name.
 const LONGEST_LABEL: usize = 200;
 
@@ -43,9 +46,8 @@ pub(crate) struct Pipeline {
     pub(crate) access: Access,
     owner: EntityId,
     tasks: TaskTracker,
-    /// Requests between their acknowledgement and their queue.
-    between: Mutex<HashSet<RequestId>>,
-    moved: watch::Sender<u64>,
+    stopping: CancellationToken,
+    between: Arc<Between>,
 }
 
 /// What a person asked for besides the words, kept with the event so that a restart can go on.
@@ -64,7 +66,6 @@ impl Pipeline {
         owner: EntityId,
     ) -> Self {
         let access = Access::new(store.identity().clone());
-        let (moved, _) = watch::channel(0);
         Self {
             store,
             broker,
@@ -73,8 +74,8 @@ impl Pipeline {
             access,
             owner,
             tasks: TaskTracker::new(),
-            between: Mutex::default(),
-            moved,
+            stopping: CancellationToken::new(),
+            between: Arc::default(),
         }
     }
 
@@ -106,26 +107,21 @@ impl Pipeline {
         );
         let event_id = event.id();
         let request_id = RequestId::generate();
-        self.enter(&request_id);
-        let received = self.store.events().receive(event.clone(), request_id.clone(), body_hash).await;
-        match received {
-            Ok(Received::New) => {}
-            Ok(Received::Duplicate { request_id: first, same_body, .. }) => {
-                self.leave(&request_id);
+        let mut passing = self.between.enter(&request_id);
+        match self.store.events().receive(event.clone(), request_id.clone(), body_hash).await? {
+            Received::New => {}
+            Received::Duplicate { request_id: first, same_body, .. } => {
                 return duplicate(first, event_id, wish.session, same_body);
             }
-            Err(error) => {
-                self.leave(&request_id);
-                return Err(error.into());
-            }
         }
+        // Before the acknowledgement: who waits for it and then sends more comes behind.
+        passing.line_up(&wish.session);
         self.recorder.counters.accepted();
         let event = Event { id: event_id.clone(), received_at: started, body: event };
         self.begin_trace(&event, &request_id, &wish.session, started, watch);
         let (pipeline, id, session) = (Arc::clone(self), request_id.clone(), wish.session.clone());
         self.tasks.spawn(async move {
-            pipeline.carry_on(&event, &id, &wish).await;
-            pipeline.leave(&id);
+            pipeline.carry_on(&event, &id, &wish, passing).await;
         });
         failpoint::hit("s1.acknowledged");
         Ok(ChatAccepted { request_id, event_id, session, duplicate: false })
@@ -149,6 +145,11 @@ impl Pipeline {
                 Some(_) | None => ItemKind::Message,
             },
         };
+        // One that is in its queue is carried on from there; one that has ended only has to be told
+        // again, because a loss of power may have taken the other files' knowledge of it.
+        if self.broker.tell_again(&accepted.request_id).await?.is_some() {
+            return Ok(());
+        }
         self.begin_trace(
             &accepted.event,
             &accepted.request_id,
@@ -156,28 +157,35 @@ impl Pipeline {
             accepted.accepted_at,
             Instant::now(),
         );
-        self.decide_and_admit(&accepted.event, &accepted.request_id, &wish).await
+        match self.decide(&accepted.event, &accepted.request_id, &wish).await? {
+            Some(permissions) => self.admit(&accepted.event, &accepted.request_id, &wish, &permissions).await,
+            None => Ok(()),
+        }
     }
 
     /// Waits until a request is no longer between its acknowledgement and its queue.
     pub(crate) async fn settled(&self, request: &RequestId) {
-        let mut moved = self.moved.subscribe();
-        while self.is_between(request) {
-            if moved.changed().await.is_err() {
-                return;
-            }
-        }
+        self.between.settled(request).await;
     }
 
     /// Lets everything between acknowledgement and queue arrive.
     pub(crate) async fn drain(&self) {
+        self.stopping.cancel();
         self.tasks.close();
         self.tasks.wait().await;
     }
 
-    async fn carry_on(&self, event: &Event, request: &RequestId, wish: &Wish) {
-        if let Err(error) = self.decide_and_admit(event, request, wish).await {
-            // Still accepted in the inbox: the next start carries it on.
+    /// Brings an acknowledged message to its queue, however often that takes: only a stop ends it
+    /// early, and then the open promise in the inbox makes the next start go on.
+    async fn carry_on(&self, event: &Event, request: &RequestId, wish: &Wish, mut passing: Passing) {
+        let mut pause = FIRST_PAUSE;
+        loop {
+            let attempt = async {
+                let Some(permissions) = self.decide(event, request, wish).await? else { return Ok(()) };
+                passing.my_turn().await;
+                self.admit(event, request, wish, &permissions).await
+            };
+            let Err(error) = attempt.await else { return };
             tracing::error!(%request, %error, hint = ?error.hint(), "an accepted message could not be queued");
             let update = RequestUpdate {
                 error_stage: Some(Stage::RunAutomations.name().to_owned()),
@@ -185,16 +193,20 @@ impl Pipeline {
                 ..RequestUpdate::default()
             };
             self.store.runtime().request_stage_later(request.clone(), update);
+            tokio::select! {
+                () = tokio::time::sleep(pause) => pause = (pause * 2).min(LONGEST_PAUSE),
+                () = self.stopping.cancelled() => return,
+            }
         }
     }
 
-    /// Stages two to four, then the queue (S2, S3).
-    async fn decide_and_admit(
+    /// Stages two to four; returns what the request may do, or nothing when it ends here (S2).
+    async fn decide(
         &self,
         event: &Event,
         request: &RequestId,
         wish: &Wish,
-    ) -> Result<(), StoreError> {
+    ) -> Result<Option<Value>, StoreError> {
         let clock = StageClock::start();
         let principal = self.access.principal(Source::Owner { entity: self.owner.clone() }).await?;
         let update = RequestUpdate {
@@ -229,7 +241,7 @@ impl Pipeline {
                 RequestUpdate::default(),
             );
             failpoint::hit("s2.closed");
-            return Ok(());
+            return Ok(None);
         }
 
         // Automations that run here come with their handlers; the stage is passed, and timed, all the same.
@@ -243,9 +255,10 @@ impl Pipeline {
             update,
         );
 
-        self.admit(event, request, wish, &verdict.permissions.to_json()).await
+        Ok(Some(verdict.permissions.to_json()))
     }
 
+    /// Puts the request into its session's queue (S3); being there already is fine.
     async fn admit(
         &self,
         event: &Event,
@@ -273,20 +286,7 @@ impl Pipeline {
             content: event.body.content.clone(),
             permissions_json: permissions.to_string(),
         };
-        match self.broker.admit(session, item).await? {
-            Admitted::Queued | Admitted::QueuedInPlaceOfAnother | Admitted::Refused => {}
-            Admitted::AlreadyThere => self.close_if_ended(event, request).await?,
-        }
-        Ok(())
-    }
-
-    /// A power loss may have taken the mark that an ended item's event was closed.
-    async fn close_if_ended(&self, event: &Event, request: &RequestId) -> Result<(), StoreError> {
-        let item = self.store.agents().item_of_request(request).await?;
-        if item.is_some_and(|item| item.outcome.is_some()) {
-            self.store.events().close_inbox(event.id.clone(), InboxOutcome::Done).await?;
-        }
-        Ok(())
+        self.broker.admit(session, item).await.map(drop)
     }
 
     fn begin_trace(
@@ -348,19 +348,6 @@ impl Pipeline {
             None => configured_mode(self.workshop.settings().queue.mode),
         };
         Ok(Wish { session, mode, kind: ItemKind::Message })
-    }
-
-    fn enter(&self, request: &RequestId) {
-        self.between.lock().unwrap_or_else(PoisonError::into_inner).insert(request.clone());
-    }
-
-    fn leave(&self, request: &RequestId) {
-        self.between.lock().unwrap_or_else(PoisonError::into_inner).remove(request);
-        self.moved.send_modify(|count| *count += 1);
-    }
-
-    fn is_between(&self, request: &RequestId) -> bool {
-        self.between.lock().unwrap_or_else(PoisonError::into_inner).contains(request)
     }
 }
 

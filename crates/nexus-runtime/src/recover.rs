@@ -3,7 +3,9 @@
 use std::sync::Arc;
 
 use nexus_process::{FileRecord, GroupRecord, LiveGroup, end_left_over};
-use nexus_store::runtime::{RequestStatus, RequestUpdate};
+use nexus_session::Broker;
+use nexus_store::events::InboxOutcome;
+use nexus_store::runtime::{Request, RequestStatus, RequestUpdate};
 use nexus_store::{Store, StoreError};
 
 use crate::pipeline::Pipeline;
@@ -65,23 +67,37 @@ pub(crate) async fn readmit(store: &Store, pipeline: &Pipeline) -> Result<usize,
     }
 }
 
-/// Closes traces that no longer belong to anything that will run.
-pub(crate) async fn close_traces(store: &Store) -> Result<usize, StoreError> {
+/// Brings traces without an end into line with the files that decide: a loss of power may have taken
+/// the end of a trace, or the whole request it was about.
+pub(crate) async fn close_traces(store: &Store, broker: &Broker) -> Result<usize, StoreError> {
     let mut count = 0;
     for request in store.runtime().unfinished_requests().await? {
-        // Whatever has an item or a promise is carried on and closes its trace itself.
-        if store.agents().item_of_request(&request.id).await?.is_some()
-            || store.events().inbox_state(request.event_id.clone()).await?.is_some()
-        {
-            continue;
+        match broker.tell_again(&request.id).await? {
+            Some(true) => count += 1,
+            // It is carried on and closes its trace itself.
+            Some(false) => {}
+            None => count += usize::from(close_unqueued(store, request).await?),
         }
-        let update = RequestUpdate {
-            error_stage: Some(request.stage.clone()),
-            error_message: Some("the daemon stopped before this was accepted".to_owned()),
-            ..RequestUpdate::default()
-        };
-        store.runtime().request_finished(request.id.clone(), RequestStatus::Failed, update).await?;
-        count += 1;
     }
     Ok(count)
+}
+
+/// Closes the trace of a request that never reached its queue, unless it still will.
+async fn close_unqueued(store: &Store, request: Request) -> Result<bool, StoreError> {
+    let promise = store.events().inbox_state(request.event_id.clone()).await?.map(|inbox| inbox.outcome);
+    let status = match promise {
+        Some(InboxOutcome::Accepted) => return Ok(false),
+        Some(InboxOutcome::Denied) => RequestStatus::Denied,
+        Some(InboxOutcome::Handled) => RequestStatus::HandledByAutomation,
+        Some(InboxOutcome::Skipped) => RequestStatus::Skipped,
+        Some(InboxOutcome::Done) => RequestStatus::Completed,
+        Some(InboxOutcome::Failed) | None => RequestStatus::Failed,
+    };
+    let lost = promise.is_none();
+    let update = RequestUpdate {
+        error_stage: lost.then(|| request.stage.clone()),
+        error_message: lost.then(|| "the daemon stopped before this was accepted".to_owned()),
+        ..RequestUpdate::default()
+    };
+    store.runtime().request_finished(request.id, status, update).await
 }

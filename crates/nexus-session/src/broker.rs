@@ -4,20 +4,20 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use nexus_base::id::{BootId, QueueItemId, RequestId, SessionLabel};
+use nexus_protocol::bus::BusBody;
 use nexus_store::StoreError;
-use nexus_store::agents::{Admitted, Agents, ItemMode, NewItem, NewSession, Overflow};
-use tokio::sync::{Semaphore, broadcast};
+use nexus_store::agents::{Admitted, Aftermath, Agents, ItemMode, NewItem, NewSession, Overflow};
+use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use crate::engine::{Engine, Observer};
 use crate::live::{Cause, LiveSessions};
-use crate::runner;
+use crate::waiters::Waiters;
+use crate::{owed, runner};
 
-/// Tree changes a waiter may lag behind before it looks for itself.
-const CHANGE_DEPTH: usize = 1024;
 /// How often a waiter looks for itself even when it hears nothing.
-const WAITER_RECHECK: Duration = Duration::from_secs(1);
+const WAITER_RECHECK: Duration = Duration::from_secs(5);
 
 /// Limits of the sessions room.
 #[derive(Debug, Clone, Copy)]
@@ -72,7 +72,7 @@ pub(crate) struct Shared {
     pub(crate) worker_slots: Arc<Semaphore>,
     pub(crate) tasks: TaskTracker,
     pub(crate) stopping: CancellationToken,
-    changes: broadcast::Sender<RequestId>,
+    pub(crate) waiters: Waiters,
 }
 
 /// What waiting for a tree found.
@@ -89,7 +89,6 @@ pub enum Quiescence {
 impl Broker {
     /// Makes a broker; nothing runs until something is admitted or [`Broker::recover`] is called.
     pub fn new(parts: BrokerParts) -> Self {
-        let (changes, _) = broadcast::channel(CHANGE_DEPTH);
         let worker_slots = Arc::new(Semaphore::new(parts.limits.concurrent_workers.max(1)));
         Self {
             shared: Arc::new(Shared {
@@ -98,7 +97,7 @@ impl Broker {
                 worker_slots,
                 tasks: TaskTracker::new(),
                 stopping: CancellationToken::new(),
-                changes,
+                waiters: Waiters::default(),
             }),
         }
     }
@@ -112,36 +111,58 @@ impl Broker {
         let (label, id, mode) = (session.label.clone(), item.id.clone(), item.mode);
         let admitted =
             self.shared.parts.agents.admit(session, item, limits.queue_cap, limits.overflow).await?;
-        match admitted {
+        match &admitted {
             Admitted::Queued => self.take_up(&label, &id, mode),
-            Admitted::QueuedInPlaceOfAnother => {
+            Admitted::QueuedInPlaceOf(other) => {
                 self.take_up(&label, &id, mode);
-                self.catch_up();
+                owed::settle_later(&self.shared, other.item.clone(), other.line.clone());
             }
-            Admitted::Refused => self.catch_up(),
+            Admitted::Refused(own) => {
+                owed::settle_later(&self.shared, own.item.clone(), own.line.clone());
+            }
             Admitted::AlreadyThere => {}
         }
         Ok(admitted)
     }
 
-    /// Goes on with everything an earlier life of the daemon left: undelivered lines, unfinished
-    /// turns, waiting items, unprojected ends.
+    /// Says and tells what an earlier life of the daemon still owed; comes before anything runs.
+    ///
+    /// # Errors
+    /// The database cannot be read, or the other files cannot be told.
+    pub async fn settle(&self) -> Result<usize, StoreError> {
+        Ok(owed::deliver_undelivered(&self.shared).await? + owed::project_unprojected(&self.shared).await?)
+    }
+
+    /// Goes on with every session that has unfinished turns or waiting items; returns how many.
     ///
     /// # Errors
     /// The database cannot be read.
-    pub async fn recover(&self) -> Result<usize, StoreError> {
-        let undelivered = runner::deliver_undelivered(&self.shared).await?;
-        let unprojected = runner::project_unprojected(&self.shared).await?;
+    pub async fn resume(&self) -> Result<usize, StoreError> {
         let sessions = self.shared.parts.agents.sessions_with_work().await?;
         for label in &sessions {
             self.shared.wake(label);
         }
-        Ok(undelivered + unprojected + sessions.len())
+        Ok(sessions.len())
+    }
+
+    /// Tells the other files about a request's end once more, for those that have forgotten it;
+    /// `None` when it was never admitted, false when it has not ended.
+    ///
+    /// # Errors
+    /// The ledger cannot be read or the other files cannot be told.
+    pub async fn tell_again(&self, request: &RequestId) -> Result<Option<bool>, StoreError> {
+        let Some(item) = self.shared.parts.agents.item_of_request(request).await? else { return Ok(None) };
+        if item.outcome.is_none() {
+            return Ok(Some(false));
+        }
+        let lines = self.shared.parts.agents.lines_of_request(request).await?;
+        owed::project(&self.shared, &item, &lines).await?;
+        Ok(Some(true))
     }
 
     /// Ends a session's running turn, keeping what was said; false when none is running.
     pub fn abort(&self, label: &SessionLabel) -> bool {
-        self.shared.live.end(label, Cause::Aborted)
+        self.shared.live.abort(label)
     }
 
     /// Cancels a session's unfinished workers; returns how many.
@@ -152,8 +173,8 @@ impl Broker {
         let workers = self.shared.parts.agents.workers_of(label).await?;
         let mut count = 0;
         for worker in workers.iter().filter(|worker| crate::dispatch::is_unfinished(worker)) {
-            crate::dispatch::cancel(&self.shared, &worker.label, reason).await?;
-            count += 1;
+            // One that ended meanwhile is none of ours.
+            count += usize::from(self.shared.cancel(&worker.label, reason).await? > 0);
         }
         Ok(count)
     }
@@ -173,27 +194,30 @@ impl Broker {
         timeout: Duration,
     ) -> Result<Quiescence, StoreError> {
         let deadline = tokio::time::Instant::now() + timeout;
-        let mut changes = self.shared.changes.subscribe();
+        let Some((mut root, _)) = self.shared.parts.agents.quiescence(request).await? else {
+            return Ok(Quiescence::Unknown);
+        };
         loop {
-            match self.shared.parts.agents.is_quiescent(request).await? {
-                Some(true) => return Ok(Quiescence::Reached),
-                None => return Ok(Quiescence::Unknown),
-                Some(false) => {}
-            }
-            let root =
-                self.shared.parts.agents.item_of_request(request).await?.map(|item| item.new.root_request_id);
-            let recheck = tokio::time::Instant::now() + WAITER_RECHECK;
+            let mut tree = self.shared.waiters.watch(&root);
             loop {
-                tokio::select! {
-                    changed = changes.recv() => match changed {
-                        Ok(changed) if Some(&changed) != root.as_ref() => {}
-                        Ok(_) | Err(_) => break,
-                    },
-                    () = tokio::time::sleep_until(recheck.min(deadline)) => break,
+                match self.shared.parts.agents.quiescence(request).await? {
+                    None => return Ok(Quiescence::Unknown),
+                    Some((_, true)) => return Ok(Quiescence::Reached),
+                    Some((now, false)) if now != root => {
+                        // Its tree became part of another one.
+                        root = now;
+                        break;
+                    }
+                    Some((_, false)) => {}
                 }
-            }
-            if tokio::time::Instant::now() >= deadline {
-                return Ok(Quiescence::TimedOut);
+                if tokio::time::Instant::now() >= deadline {
+                    return Ok(Quiescence::TimedOut);
+                }
+                let recheck = tokio::time::Instant::now() + WAITER_RECHECK;
+                tokio::select! {
+                    () = tree.changed() => {}
+                    () = tokio::time::sleep_until(recheck.min(deadline)) => {}
+                }
             }
         }
     }
@@ -211,24 +235,11 @@ impl Broker {
     }
 
     fn take_up(&self, label: &SessionLabel, item: &QueueItemId, mode: ItemMode) {
+        // First the task, so that an interrupt always finds an entry to be noted in.
+        self.shared.wake(label);
         if mode == ItemMode::Interrupt {
             self.shared.live.interrupt(label, item);
         }
-        self.shared.wake(label);
-    }
-
-    /// Delivers and tells what ended without a turn: refusals and shortened messages.
-    fn catch_up(&self) {
-        let shared = Arc::clone(&self.shared);
-        self.shared.tasks.spawn(async move {
-            let caught_up = async {
-                runner::deliver_undelivered(&shared).await?;
-                runner::project_unprojected(&shared).await
-            };
-            if let Err(error) = caught_up.await {
-                tracing::warn!(%error, "a refusal could not be delivered; the next start will");
-            }
-        });
     }
 }
 
@@ -254,16 +265,52 @@ impl Shared {
         let shared = Arc::clone(self);
         let label = label.clone();
         self.tasks.spawn(async move {
-            tokio::select! {
-                () = tokio::time::sleep(shared.parts.limits.debounce) => shared.wake(&label),
-                () = shared.stopping.cancelled() => {}
+            if shared.pause(shared.parts.limits.debounce).await {
+                shared.wake(&label);
             }
         });
     }
 
-    /// Tells waiters that something in a tree changed.
-    pub(crate) fn changed(&self, root: &RequestId) {
-        // Nobody waiting is no error.
-        let _ = self.changes.send(root.clone());
+    /// Cancels a worker and everything below it; returns how many workers that were.
+    pub(crate) async fn cancel(
+        self: &Arc<Self>,
+        label: &SessionLabel,
+        reason: &str,
+    ) -> Result<usize, StoreError> {
+        let aftermath = self.parts.agents.cancel(label, reason).await?;
+        let count = aftermath.cancelled;
+        self.see_to(aftermath, reason).await;
+        Ok(count)
+    }
+
+    /// Does what the end of workers led to: ends their turns, tells of their items, wakes their parents.
+    pub(crate) async fn see_to(self: &Arc<Self>, aftermath: Aftermath, reason: &str) {
+        for (label, turn) in &aftermath.running {
+            self.live.cancel(label, turn, reason);
+        }
+        for item in aftermath.ended {
+            owed::settle_later(self, item, None);
+        }
+        for report in &aftermath.reported {
+            self.parts.observer.publish(
+                &report.root,
+                BusBody::WorkerEnded {
+                    parent: report.parent.clone(),
+                    session: report.worker.clone(),
+                    status: report.status.as_str().to_owned(),
+                },
+            );
+        }
+        for parent in &aftermath.wake {
+            self.wake_for_result(parent).await;
+        }
+    }
+
+    /// Waits before something is tried again; false when the daemon stops instead.
+    pub(crate) async fn pause(&self, pause: Duration) -> bool {
+        tokio::select! {
+            () = tokio::time::sleep(pause) => true,
+            () = self.stopping.cancelled() => false,
+        }
     }
 }

@@ -6,10 +6,10 @@ use async_trait::async_trait;
 use nexus_agent::coordination::Coordinate;
 use nexus_agent::ports::{Coordinated, Dispatch, LedgerError};
 use nexus_base::id::{QueueItemId, RequestId, SessionLabel, ToolCallId, new_ulid};
+use nexus_base::text::shorten;
 use nexus_protocol::bus::BusBody;
 use nexus_protocol::framing::key;
 use nexus_protocol::tool::ToolOutput;
-use nexus_store::StoreError;
 use nexus_store::agents::{
     ClaimedTurn, Item, ItemKind, ItemMode, NewDispatch, NewItem, NewPost, SessionRecord, SessionRole,
     TaskStatus,
@@ -18,7 +18,6 @@ use serde_json::{Value, json};
 
 use crate::broker::Shared;
 use crate::ledger::ledger_error;
-use crate::live::Cause;
 
 /// Most unfinished workers one session may have; the others of a larger fan-out must wait their turn.
 const MOST_OUTSTANDING: u32 = 32;
@@ -114,7 +113,7 @@ impl TurnDispatch<'_> {
                 parent: session.label.clone(),
                 session: label.clone(),
                 request_id,
-                task: cut(&text, SHOWN_TASK),
+                task: shorten(&text, SHOWN_TASK),
             },
         );
         self.shared.wake(&label);
@@ -164,7 +163,9 @@ impl TurnDispatch<'_> {
                 "{label} is not one of your workers; agent_send op=list shows them"
             ))));
         }
-        let count = cancel(self.shared, label, "the manager cancelled it")
+        let count = self
+            .shared
+            .cancel(label, "whoever sent it cancelled it")
             .await
             .map_err(|error| ledger_error(&error))?;
         Ok(told(ToolOutput::ok(if count == 0 {
@@ -195,7 +196,7 @@ impl TurnDispatch<'_> {
     async fn status_row(&self, worker: &SessionRecord, with_tail: bool) -> Result<Value, LedgerError> {
         let mut row = json!({
             "session": worker.label.as_str(),
-            "task": cut(worker.task.as_deref().unwrap_or_default(), SHOWN_TASK),
+            "task": shorten(worker.task.as_deref().unwrap_or_default(), SHOWN_TASK),
             "status": worker.task_status.map(TaskStatus::as_str),
             "running": self.shared.live.is_running(&worker.label),
             "depth": worker.depth,
@@ -204,7 +205,7 @@ impl TurnDispatch<'_> {
         if with_tail && let Some(head) = &worker.head_turn_id {
             let turn = self.shared.parts.agents.turn(head).await.map_err(|error| ledger_error(&error))?;
             let words = turn.map(|turn| crate::convert::past_turn(&turn).said()).unwrap_or_default();
-            row["last_words"] = Value::String(cut(&words, SHOWN_TAIL));
+            row["last_words"] = Value::String(shorten(&words, SHOWN_TAIL));
         }
         Ok(row)
     }
@@ -251,36 +252,14 @@ impl TurnDispatch<'_> {
     }
 }
 
-/// Ends a worker and everything below it; returns how many sessions were touched.
-pub(crate) async fn cancel(
-    shared: &Arc<Shared>,
-    label: &SessionLabel,
-    reason: &str,
-) -> Result<usize, StoreError> {
-    let cancelled = shared.parts.agents.cancel(label, reason).await?;
-    for running in &cancelled.running {
-        shared.live.end(running, Cause::Cancelled { reason: reason.to_owned() });
+/// Says whether a worker has not reported yet.
+pub(crate) const fn is_unfinished(worker: &SessionRecord) -> bool {
+    match worker.task_status {
+        Some(TaskStatus::Pending | TaskStatus::Running) => true,
+        Some(TaskStatus::Completed | TaskStatus::Failed | TaskStatus::Cancelled) | None => false,
     }
-    for parent in &cancelled.wake {
-        shared.wake_for_result(parent).await;
-    }
-    Ok(cancelled.running.len() + cancelled.ended.len())
-}
-
-pub(crate) fn is_unfinished(worker: &SessionRecord) -> bool {
-    matches!(worker.task_status, Some(TaskStatus::Pending | TaskStatus::Running))
 }
 
 fn told(output: ToolOutput) -> Coordinated {
     Coordinated { output, recorded: false }
-}
-
-fn cut(text: &str, most: usize) -> String {
-    let line = text.trim();
-    if line.chars().count() <= most {
-        return line.to_owned();
-    }
-    let mut short: String = line.chars().take(most).collect();
-    short.push('…');
-    short
 }

@@ -27,9 +27,13 @@ pub trait Engine: Send + Sync {
     /// Returns the agent for a session's next turn; the error is for the person.
     fn agent(&self, request: &AgentRequest<'_>) -> Result<Agent, String>;
 
-    /// Renders the context block that stands before an item's words.
-    fn frame(&self, item: &Item) -> String;
+    /// Returns what renders the context block that stands before an item's words. It runs inside the
+    /// claim, on the ledger's own thread: whatever has to be looked up is looked up before.
+    fn framer(&self) -> Framer;
 }
+
+/// Renders the context block of one item.
+pub type Framer = Box<dyn Fn(&Item) -> String + Send>;
 
 /// One request passing one stage.
 #[derive(Debug)]

@@ -31,6 +31,7 @@ impl Ledger for TurnLedger {
                     arguments_json: call.arguments.to_string(),
                 })
                 .collect(),
+            acts: step.acts,
         };
         self.agents.record_step(new).await.map_err(|error| ledger_error(&error))
     }

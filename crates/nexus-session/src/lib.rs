@@ -10,8 +10,12 @@ mod dispatch;
 mod engine;
 mod ledger;
 mod live;
+mod outcome;
+mod owed;
 mod run;
 mod runner;
+mod show;
+mod waiters;
 
 pub use broker::{Broker, BrokerLimits, BrokerParts, Quiescence};
-pub use engine::{AgentRequest, Ended, Engine, Observer, Passage};
+pub use engine::{AgentRequest, Ended, Engine, Framer, Observer, Passage};

@@ -15,17 +15,18 @@ mod session;
 mod view;
 
 pub use claim::{Claim, ClaimedTurn};
-pub use dispatch::{Cancelled, NewDispatch, NewPost};
+pub use dispatch::{NewDispatch, NewPost};
 pub use finish::{FinishTurn, Finished, NewReply, WorkerReport};
 pub use ledger::{NewCall, NewStep};
 pub use model::{
-    Admitted, CallRecord, CallStatus, Item, ItemKind, ItemMode, ItemOutcome, ItemStatus, MessageRecord,
-    MessageRole, NewItem, NewSession, OutboxRecord, OutboxState, OutboxStatus, Overflow, SessionRecord,
-    SessionRole, TaskStatus, TurnRecord, TurnStatus,
+    Admitted, Aftermath, CallRecord, CallStatus, Item, ItemKind, ItemMode, ItemOutcome, ItemStatus,
+    MessageRecord, MessageRole, NewItem, NewSession, OutboxRecord, OutboxState, OutboxStatus, Overflow,
+    SessionRecord, SessionRole, TaskStatus, TurnRecord, TurnStatus, Untaken,
 };
 pub use view::{HistoryLine, SessionRow};
 
 use crate::database::Database;
+use crate::error::StoreError;
 
 /// Typed queries on `agents.db`.
 #[derive(Debug, Clone)]
@@ -36,5 +37,13 @@ pub struct Agents {
 impl Agents {
     pub(crate) fn new(database: Database) -> Self {
         Self { database }
+    }
+
+    /// Waits until everything queued so far is committed.
+    ///
+    /// # Errors
+    /// The database cannot be written.
+    pub async fn flush(&self) -> Result<(), StoreError> {
+        self.database.flush().await
     }
 }

@@ -4,6 +4,7 @@ use std::collections::HashMap;
 
 use nexus_base::id::{RequestId, SessionLabel};
 use nexus_base::redact::Redactor;
+use nexus_base::text::shorten;
 use nexus_protocol::status::SessionView;
 use nexus_protocol::trace::{RequestSummary, RequestView, StageTiming, ToolCallView};
 use nexus_store::agents::{CallRecord, Item, TaskStatus, TurnRecord};
@@ -65,7 +66,7 @@ pub async fn recent_requests(store: &Store, limit: usize) -> Result<Vec<RequestS
             event_type: request.event_type.clone(),
             session: request.found.session_key.clone(),
             status: request.status.as_str().to_owned(),
-            input: cut(&input, LISTED),
+            input: shorten(&input, LISTED),
             started_at: request.started_at,
             duration_ms: request
                 .completed_at
@@ -88,7 +89,7 @@ pub async fn sessions(store: &Store, limit: usize) -> Result<Vec<SessionView>, S
             persona: row.session.persona,
             status: row.session.status,
             task_status: row.session.task_status.map(|status: TaskStatus| status.as_str().to_owned()),
-            task: row.session.task.map(|task| cut(&task, SHOWN)),
+            task: row.session.task.map(|task| shorten(&task, SHOWN)),
             parent: row.session.parent,
             turns: row.turns,
             queued: row.queued,
@@ -131,8 +132,8 @@ fn one(
         turn_id: item.and_then(|item| item.turn_id.clone()),
         attempts: item.map_or(0, |item| item.attempt),
         model: turn.and_then(|turn| turn.model.clone()),
-        input: redactor.redact(&cut(item.map_or("", |item| item.new.content.as_str()), SHOWN)),
-        output: redactor.redact(&cut(output, SHOWN)),
+        input: redactor.redact(&shorten(item.map_or("", |item| item.new.content.as_str()), SHOWN)),
+        output: redactor.redact(&shorten(output, SHOWN)),
         input_tokens: turn.map_or(0, |turn| turn.input_tokens),
         output_tokens: turn.map_or(0, |turn| turn.output_tokens),
         started_at: request.started_at,
@@ -158,7 +159,7 @@ fn tool_call(call: &CallRecord, redactor: &Redactor) -> ToolCallView {
         tool: call.tool.clone(),
         arguments: serde_json::from_str(&arguments).unwrap_or(Value::String(arguments)),
         status: call.status.as_str().to_owned(),
-        result: redactor.redact(&cut(call.result.as_deref().unwrap_or_default(), SHOWN)),
+        result: redactor.redact(&shorten(call.result.as_deref().unwrap_or_default(), SHOWN)),
         duration_ms: call
             .completed_at
             .map(|end| u64::try_from(end.since(call.started_at).as_millis()).unwrap_or(u64::MAX)),
@@ -174,14 +175,4 @@ fn last_words(turn: Option<&TurnRecord>) -> String {
         }
         Some(_) | None => String::new(),
     }
-}
-
-fn cut(text: &str, most: usize) -> String {
-    let text = text.trim();
-    if text.chars().count() <= most {
-        return text.to_owned();
-    }
-    let mut short: String = text.chars().take(most).collect();
-    short.push('…');
-    short
 }

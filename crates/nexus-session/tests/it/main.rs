@@ -1,7 +1,12 @@
 //! Sessions through their door: admit, wait, read what was said and done.
 
+#![expect(clippy::unwrap_used, reason = "helpers of tests are tests, which the lint cannot see")]
+
 mod abort;
+mod cascade;
+mod panics;
 mod queue_modes;
 mod resume;
 mod support;
+mod trees;
 mod workers;

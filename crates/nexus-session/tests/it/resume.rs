@@ -5,22 +5,16 @@ use serde_json::json;
 
 use crate::support::{Act, Room, Script, dispatch, limits, message};
 
-/// Ends a life in the middle of a turn, as a stop without patience does: the turn stays pending.
-async fn cut_off(room: &Room) {
-    room.broker.drain(Duration::ZERO).await;
-    room.store.close().await;
-}
-
 #[tokio::test]
 async fn a_turn_cut_off_before_its_reply_is_answered_by_the_next_life() {
     let first_life = Room::new(Script::new(vec![("hello", vec![Act::Hang("I am")])]), limits());
     let request = first_life.say("hello", ItemMode::Interrupt).await;
     first_life.model.hanging.notified().await;
-    cut_off(&first_life).await;
+    first_life.cut_off().await;
 
     let second_life =
         Room::open(&first_life.root, Script::new(vec![("hello", vec![Act::Say("I am back")])]), limits());
-    second_life.broker.recover().await.unwrap();
+    second_life.recover().await;
     assert_eq!(second_life.texts(&request).await, ["I am back"]);
     let item = second_life.store.agents().item_of_request(&request).await.unwrap().unwrap();
     assert_eq!((item.attempt, item.outcome), (2, Some(ItemOutcome::Completed)));
@@ -39,7 +33,7 @@ async fn what_the_ledger_has_is_not_done_again() {
     let first_life = Room::new(script, limits());
     let request = first_life.say("please", ItemMode::Interrupt).await;
     first_life.model.hanging.notified().await;
-    cut_off(&first_life).await;
+    first_life.cut_off().await;
     let note = first_life.root.join("home/note.txt");
     assert_eq!(std::fs::read_to_string(&note).unwrap(), "first life");
     std::fs::remove_file(&note).unwrap();
@@ -49,7 +43,7 @@ async fn what_the_ledger_has_is_not_done_again() {
         ("note.txt", vec![Act::Say("written")]),
     ]);
     let second_life = Room::open(&first_life.root, script, limits());
-    second_life.broker.recover().await.unwrap();
+    second_life.recover().await;
     assert_eq!(second_life.texts(&request).await, ["On it.", "It is written."]);
     assert!(!note.exists(), "the write ran a second time");
 }
@@ -84,13 +78,14 @@ async fn a_call_without_a_result_is_reported_as_unknown_or_looked_at_again() {
         text: "Let me see.".into(),
         thinking: None,
         calls,
+        acts: true,
     };
     agents.record_step(step).await.unwrap();
     first_life.store.close().await;
 
     let script = Script::new(vec![("outcome unknown", vec![Act::Say("I looked again.")])]);
     let second_life = Room::open(&first_life.root, script, limits());
-    second_life.broker.recover().await.unwrap();
+    second_life.recover().await;
     assert_eq!(second_life.texts(&request).await, ["Let me see.\n\nI looked again."]);
     assert!(!second_life.root.join("state/workspace/manager/x.txt").exists());
     let turn = second_life.store.agents().turn(&claimed.turn.id).await.unwrap().unwrap();
@@ -105,15 +100,15 @@ async fn the_third_attempt_ends_visibly() {
     let first_life = Room::new(hang(), limits());
     let request = first_life.say("hello", ItemMode::Interrupt).await;
     first_life.model.hanging.notified().await;
-    cut_off(&first_life).await;
+    first_life.cut_off().await;
 
     let second_life = Room::open(&first_life.root, hang(), limits());
-    second_life.broker.recover().await.unwrap();
+    second_life.recover().await;
     second_life.model.hanging.notified().await;
-    cut_off(&second_life).await;
+    second_life.cut_off().await;
 
     let third_life = Room::open(&first_life.root, hang(), limits());
-    third_life.broker.recover().await.unwrap();
+    third_life.recover().await;
     let texts = third_life.texts(&request).await;
     assert!(texts[0].contains("not tried again"), "{texts:?}");
     assert!(third_life.model.seen.lock().unwrap().is_empty());
@@ -129,6 +124,63 @@ async fn an_end_that_was_not_told_is_told_by_the_next_life() {
     assert_eq!(room.watcher.projected.lock().unwrap().len(), 1);
     room.store.close().await;
     let next = Room::open(&room.root, Script::new(vec![]), limits());
-    next.broker.recover().await.unwrap();
+    next.recover().await;
     assert!(next.watcher.projected.lock().unwrap().is_empty(), "told twice");
+}
+
+#[tokio::test]
+async fn an_interrupt_that_was_queued_before_the_end_still_interrupts() {
+    let script =
+        || Script::new(vec![("stop that", vec![Act::Say("stopped")]), ("first", vec![Act::Hang("so far")])]);
+    let first_life = Room::new(script(), limits());
+    let first = first_life.say("first", ItemMode::Followup).await;
+    first_life.model.hanging.notified().await;
+    // Queued, and then the daemon dies before the running turn hears of it.
+    let (session, item) = message("dm:owner", "stop that", ItemMode::Interrupt);
+    let second = item.request_id.clone();
+    first_life.store.agents().admit(session, item, 20, limits().overflow).await.unwrap();
+    first_life.cut_off().await;
+
+    let second_life = Room::open(&first_life.root, script(), limits());
+    second_life.recover().await;
+    assert_eq!(second_life.texts(&second).await, ["stopped"]);
+    let item = second_life.store.agents().item_of_request(&first).await.unwrap().unwrap();
+    assert_eq!(item.outcome, Some(ItemOutcome::Aborted));
+    assert_eq!(second_life.model.hung(), 0, "a turn that nobody wants was begun again");
+}
+
+#[tokio::test]
+async fn a_refused_wait_does_not_end_the_turn_after_a_restart() {
+    use nexus_base::id::{BootId, MessageId, ToolCallId};
+    use nexus_store::agents::{Claim, NewCall, NewStep};
+
+    let first_life = Room::new(Script::new(vec![]), limits());
+    let (session, item) = message("dm:owner", "hello", ItemMode::Followup);
+    let (request, label) = (item.request_id.clone(), session.label.clone());
+    let agents = first_life.store.agents();
+    agents.admit(session, item, 20, limits().overflow).await.unwrap();
+    let claim = agents.claim(&label, &BootId::generate(), |_| String::new()).await.unwrap().unwrap();
+    let Claim::Fresh(claimed) = claim else { panic!("expected fresh work") };
+    let call = ToolCallId::generate();
+    let step = NewStep {
+        turn_id: claimed.turn.id.clone(),
+        message_id: MessageId::generate(),
+        text: String::new(),
+        thinking: None,
+        calls: vec![NewCall {
+            id: call.clone(),
+            model_call_id: "w".into(),
+            tool: "wait".into(),
+            arguments_json: "{}".into(),
+        }],
+        acts: false,
+    };
+    agents.record_step(step).await.unwrap();
+    agents.record_result(&call, CallStatus::Failed, "nothing to wait for".into()).await.unwrap();
+    first_life.store.close().await;
+
+    let script = Script::new(vec![("nothing to wait for", vec![Act::Say("Then I answer.")])]);
+    let second_life = Room::open(&first_life.root, script, limits());
+    second_life.recover().await;
+    assert_eq!(second_life.texts(&request).await, ["Then I answer."]);
 }

@@ -1,8 +1,9 @@
 //! A sessions room over real databases with a model that follows a script.
 
 use std::collections::VecDeque;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use async_trait::async_trait;
 use nexus_agent::tools::{FileAccess, FileTools};
@@ -14,7 +15,7 @@ use nexus_llm::{
 use nexus_protocol::bus::BusBody;
 use nexus_protocol::framing::{Frame, Kind, key};
 use nexus_session::{
-    AgentRequest, Broker, BrokerLimits, BrokerParts, Ended, Engine, Observer, Passage, Quiescence,
+    AgentRequest, Broker, BrokerLimits, BrokerParts, Ended, Engine, Framer, Observer, Passage, Quiescence,
 };
 use nexus_store::agents::{
     Admitted, Item, ItemKind, ItemMode, NewItem, NewSession, OutboxRecord, Overflow, SessionRecord,
@@ -30,11 +31,11 @@ use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 
 /// Longest any test waits for anything.
-pub const PATIENCE: Duration = Duration::from_secs(20);
+pub(crate) const PATIENCE: Duration = Duration::from_secs(10);
 
 /// What the model does when a text it is given contains a word.
 #[derive(Clone)]
-pub enum Act {
+pub(crate) enum Act {
     /// Says a text.
     Say(&'static str),
     /// Says a text and calls tools.
@@ -43,14 +44,20 @@ pub enum Act {
     Hang(&'static str),
     /// Fails.
     Fail(&'static str),
+    /// Waits to be told, then fails.
+    HangThenFail(&'static str),
+    /// Panics.
+    Panic,
 }
 
 /// A model that answers by the last user text it sees.
-pub struct Script {
+pub(crate) struct Script {
     rules: Vec<(&'static str, Mutex<VecDeque<Act>>)>,
-    pub seen: Mutex<Vec<Conversation>>,
-    pub hanging: Notify,
-    pub release: Notify,
+    pub(crate) seen: Mutex<Vec<Conversation>>,
+    pub(crate) hanging: Notify,
+    pub(crate) release: Notify,
+    pub(crate) fail: Notify,
+    hung: AtomicUsize,
 }
 
 impl std::fmt::Debug for Script {
@@ -62,13 +69,25 @@ impl std::fmt::Debug for Script {
 impl Script {
     /// Each rule: a word to look for in the newest user message, and what to do time after time;
     /// the last act of a rule repeats.
-    pub fn new(rules: Vec<(&'static str, Vec<Act>)>) -> Arc<Self> {
+    pub(crate) fn new(rules: Vec<(&'static str, Vec<Act>)>) -> Arc<Self> {
         Arc::new(Self {
             rules: rules.into_iter().map(|(word, acts)| (word, Mutex::new(acts.into()))).collect(),
             seen: Mutex::default(),
             hanging: Notify::new(),
             release: Notify::new(),
+            fail: Notify::new(),
+            hung: AtomicUsize::new(0),
         })
+    }
+
+    /// How often it began to hang.
+    pub(crate) fn hung(&self) -> usize {
+        self.hung.load(Ordering::SeqCst)
+    }
+
+    fn hang(&self) {
+        self.hung.fetch_add(1, Ordering::SeqCst);
+        self.hanging.notify_one();
     }
 
     fn next(&self, conversation: &Conversation) -> Act {
@@ -114,11 +133,17 @@ impl Model for Script {
             Act::Call(text, calls) => (text, calls),
             Act::Hang(text) => {
                 sink(ModelEvent::TextDelta(text.to_owned()));
-                self.hanging.notify_one();
+                self.hang();
                 tokio::select! {
                     () = cancel.cancelled() => return Err(ModelError::Cancelled),
                     () = self.release.notified() => (text, Vec::new()),
                 }
+            }
+            Act::Panic => panic!("a model that breaks"),
+            Act::HangThenFail(reason) => {
+                self.hang();
+                self.fail.notified().await;
+                return Err(ModelError::Rejected { provider: "test".into(), reason: reason.into() });
             }
             Act::Fail(reason) => {
                 return Err(ModelError::Rejected { provider: "test".into(), reason: reason.into() });
@@ -169,16 +194,20 @@ impl Engine for TestEngine {
         }))
     }
 
-    fn frame(&self, item: &Item) -> String {
-        let kind = Kind::parse(item.new.kind.as_str()).unwrap_or(Kind::System);
-        Frame::new(kind).with(key::SENDER, "test").render()
+    fn framer(&self) -> Framer {
+        Box::new(|item| {
+            let kind = Kind::parse(item.new.kind.as_str()).unwrap_or(Kind::System);
+            let facts: Vec<(String, String)> = serde_json::from_str(&item.new.frame_json).unwrap_or_default();
+            let frame = facts.iter().fold(Frame::new(kind), |frame, (name, value)| frame.with(name, value));
+            frame.with(key::SENDER, "test").render()
+        })
     }
 }
 
 #[derive(Default)]
-pub struct Watcher {
-    pub events: Mutex<Vec<BusBody>>,
-    pub projected: Mutex<Vec<String>>,
+pub(crate) struct Watcher {
+    pub(crate) events: Mutex<Vec<BusBody>>,
+    pub(crate) projected: Mutex<Vec<String>>,
 }
 
 #[async_trait]
@@ -198,16 +227,16 @@ impl Observer for Watcher {
 }
 
 /// One life of a sessions room.
-pub struct Room {
+pub(crate) struct Room {
     _folder: Option<tempfile::TempDir>,
-    pub root: std::path::PathBuf,
-    pub store: Store,
-    pub broker: Broker,
-    pub watcher: Arc<Watcher>,
-    pub model: Arc<Script>,
+    pub(crate) root: std::path::PathBuf,
+    pub(crate) store: Store,
+    pub(crate) broker: Broker,
+    pub(crate) watcher: Arc<Watcher>,
+    pub(crate) model: Arc<Script>,
 }
 
-pub fn limits() -> BrokerLimits {
+pub(crate) fn limits() -> BrokerLimits {
     BrokerLimits {
         queue_cap: 20,
         overflow: Overflow::Summarize,
@@ -220,7 +249,7 @@ pub fn limits() -> BrokerLimits {
 }
 
 impl Room {
-    pub fn new(model: Arc<Script>, limits: BrokerLimits) -> Self {
+    pub(crate) fn new(model: Arc<Script>, limits: BrokerLimits) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let root = folder.path().join("ws");
         let layout = Layout::new(&root);
@@ -232,7 +261,7 @@ impl Room {
     }
 
     /// Begins another life over the same files.
-    pub fn open(root: &std::path::Path, model: Arc<Script>, limits: BrokerLimits) -> Self {
+    pub(crate) fn open(root: &std::path::Path, model: Arc<Script>, limits: BrokerLimits) -> Self {
         let layout = Layout::new(root);
         let store = Store::open(&layout.data(), OpenMode::ReadWrite).unwrap();
         let watcher = Arc::new(Watcher::default());
@@ -246,36 +275,62 @@ impl Room {
         Self { _folder: None, root: root.to_owned(), store, broker, watcher, model }
     }
 
-    pub async fn say(&self, text: &str, mode: ItemMode) -> RequestId {
+    pub(crate) async fn say(&self, text: &str, mode: ItemMode) -> RequestId {
         self.say_in("dm:owner", text, mode).await
     }
 
-    pub async fn say_in(&self, session: &str, text: &str, mode: ItemMode) -> RequestId {
+    pub(crate) async fn say_in(&self, session: &str, text: &str, mode: ItemMode) -> RequestId {
         let (session, item) = message(session, text, mode);
         let request = item.request_id.clone();
         let admitted = self.broker.admit(session, item).await.unwrap();
-        assert_ne!(admitted, Admitted::AlreadyThere);
+        assert!(!matches!(admitted, Admitted::AlreadyThere));
         request
     }
 
-    pub async fn wait(&self, request: &RequestId) -> Vec<OutboxRecord> {
+    pub(crate) async fn wait(&self, request: &RequestId) -> Vec<OutboxRecord> {
         let reached = self.broker.wait_quiescent(request, PATIENCE).await.unwrap();
         assert_eq!(reached, Quiescence::Reached);
         self.store.agents().replies_of(request).await.unwrap()
     }
 
-    pub async fn texts(&self, request: &RequestId) -> Vec<String> {
+    pub(crate) async fn texts(&self, request: &RequestId) -> Vec<String> {
         self.wait(request).await.into_iter().map(|line| line.text).collect()
     }
 
+    /// Ends this life in the middle of whatever runs, as a stop without patience does.
+    pub(crate) async fn cut_off(&self) {
+        self.broker.drain(Duration::ZERO).await;
+        self.store.close().await;
+    }
+
+    /// Waits until something holds.
+    pub(crate) async fn until(&self, holds: impl Fn() -> bool) {
+        self.until_async(|| async { holds() }).await;
+    }
+
+    /// Waits until something that has to be asked for holds.
+    pub(crate) async fn until_async<F: Future<Output = bool>>(&self, holds: impl Fn() -> F) {
+        let started = Instant::now();
+        while !holds().await {
+            assert!(started.elapsed() < PATIENCE, "it never came to hold");
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    }
+
+    /// Goes on with what an earlier life left, as a start does.
+    pub(crate) async fn recover(&self) {
+        self.broker.settle().await.unwrap();
+        self.broker.resume().await.unwrap();
+    }
+
     /// Everything the person was told in a session, oldest first.
-    pub async fn told(&self, session: &str) -> Vec<String> {
+    pub(crate) async fn told(&self, session: &str) -> Vec<String> {
         let lines = self.store.agents().chat_history(&SessionLabel::new(session), 100).await.unwrap();
         lines.into_iter().filter(|line| line.state.is_some()).map(|line| line.text).collect()
     }
 }
 
-pub fn message(session: &str, text: &str, mode: ItemMode) -> (NewSession, NewItem) {
+pub(crate) fn message(session: &str, text: &str, mode: ItemMode) -> (NewSession, NewItem) {
     let label = SessionLabel::new(session);
     let request_id = RequestId::generate();
     let event = EventId::new(format!("test:{}", new_ulid()));
@@ -302,6 +357,6 @@ pub fn message(session: &str, text: &str, mode: ItemMode) -> (NewSession, NewIte
     (new, item)
 }
 
-pub fn dispatch(task: &str) -> (&'static str, Value) {
+pub(crate) fn dispatch(task: &str) -> (&'static str, Value) {
     ("agent_send", json!({"op": "dispatch", "text": task}))
 }

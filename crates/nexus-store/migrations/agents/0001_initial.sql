@@ -11,6 +11,8 @@ CREATE TABLE sessions (
     dispatch_id          TEXT,
     task_description     TEXT,
     task_status          TEXT CHECK (task_status IN ('pending', 'running', 'completed', 'failed', 'cancelled')),
+    -- Why a running worker is being ended; gone once it has reported.
+    cancel_reason        TEXT,
     spawn_depth          INTEGER NOT NULL DEFAULT 0,
     settings_json        TEXT NOT NULL DEFAULT '{}',
     origin               TEXT NOT NULL,
@@ -18,7 +20,7 @@ CREATE TABLE sessions (
     created_at           INTEGER NOT NULL,
     updated_at           INTEGER NOT NULL
 ) STRICT;
-CREATE INDEX sessions_by_parent ON sessions (parent_session_label) WHERE parent_session_label IS NOT NULL;
+CREATE INDEX sessions_by_parent ON sessions (parent_session_label, task_status) WHERE parent_session_label IS NOT NULL;
 CREATE INDEX sessions_by_update ON sessions (updated_at DESC);
 
 CREATE TABLE session_history (
@@ -109,7 +111,7 @@ CREATE TABLE queue_items (
     projected_at      INTEGER
 ) STRICT;
 CREATE INDEX queue_items_open ON queue_items (session_label, enqueued_at) WHERE status <> 'done';
-CREATE INDEX queue_items_by_root ON queue_items (root_request_id);
+CREATE INDEX queue_items_by_root ON queue_items (root_request_id, status);
 CREATE INDEX queue_items_by_turn ON queue_items (turn_id) WHERE turn_id IS NOT NULL;
 CREATE INDEX queue_items_unprojected ON queue_items (enqueued_at) WHERE status = 'done' AND projected_at IS NULL;
 
@@ -130,5 +132,5 @@ CREATE TABLE outbox (
 ) STRICT;
 CREATE INDEX outbox_undelivered ON outbox (created_at) WHERE status <> 'delivered';
 CREATE INDEX outbox_by_request ON outbox (request_id);
-CREATE INDEX outbox_by_root ON outbox (root_request_id);
+CREATE INDEX outbox_by_root ON outbox (root_request_id, status);
 CREATE INDEX outbox_by_session ON outbox (session_label, created_at);

@@ -2,14 +2,14 @@
 
 use nexus_base::clock::Timestamp;
 use nexus_base::failpoint;
-use nexus_base::id::{BootId, SessionLabel, TurnId};
+use nexus_base::id::{BootId, RequestId, SessionLabel, TurnId};
 use rusqlite::{Connection, OptionalExtension, params};
 
 use super::Agents;
 use super::model::{
     Item, ItemKind, ItemMode, MessageRole, SessionRecord, SessionRole, TaskStatus, TurnRecord,
 };
-use super::{ledger, rows, session};
+use super::{ledger, queue, rows, session};
 use crate::error::StoreError;
 use crate::writer::Sync;
 
@@ -25,6 +25,8 @@ pub struct ClaimedTurn {
     pub turn: TurnRecord,
     /// The items it answers, oldest first.
     pub items: Vec<Item>,
+    /// Trees that became part of this turn's when it took items of several.
+    pub merged: Vec<RequestId>,
 }
 
 /// What a session found to do.
@@ -32,8 +34,12 @@ pub struct ClaimedTurn {
 pub enum Claim {
     /// New work.
     Fresh(ClaimedTurn),
-    /// A turn that another life of the daemon left unfinished.
+    /// A turn that was left unfinished, by another life of the daemon or by a bug in this one.
     Resumed(ClaimedTurn),
+    /// A turn that was left unfinished and that a waiting message interrupts; end it with what it has.
+    Overtaken(ClaimedTurn),
+    /// A turn that was left unfinished by a worker that is to be ended.
+    Cancelled(ClaimedTurn),
     /// A turn that was left unfinished too often; end it visibly.
     GivenUp(ClaimedTurn),
 }
@@ -78,22 +84,28 @@ fn claim(
     render: &RenderFrame,
 ) -> rusqlite::Result<Option<Claim>> {
     let Some(session) = session::find(connection, label)? else { return Ok(None) };
-    if let Some(turn_id) = left_over(connection, label, boot)? {
+    if let Some(turn_id) = left_over(connection, label)? {
         return resume(connection, session, &turn_id, boot).map(Some);
     }
     let items = next_batch(connection, label)?;
     let Some(last) = items.last() else { return Ok(None) };
     let now = Timestamp::now();
     let turn_id = TurnId::generate();
-    // One conversation has one tree: whoever waits for an earlier item of the batch waits for this turn.
+    // One turn has one tree: whoever waits for anything of the batch waits for the whole.
     let root = last.new.root_request_id.clone();
+    let mut merged: Vec<RequestId> = Vec::new();
     for item in &items {
+        let other = &item.new.root_request_id;
+        if *other != root && !merged.contains(other) {
+            queue::merge_trees(connection, other, &root)?;
+            merged.push(other.clone());
+        }
         connection
             .prepare_cached(
-                "UPDATE queue_items SET status = 'processing', attempt = attempt + 1, boot_id = ?2, turn_id = ?3, \
-                 root_request_id = ?4 WHERE id = ?1",
+                "UPDATE queue_items SET status = 'processing', attempt = attempt + 1, boot_id = ?2, turn_id = ?3 \
+                 WHERE id = ?1",
             )?
-            .execute(params![item.new.id.as_str(), boot.as_str(), turn_id.as_str(), root.as_str()])?;
+            .execute(params![item.new.id.as_str(), boot.as_str(), turn_id.as_str()])?;
     }
     let depth: u32 = match &session.head_turn_id {
         Some(head) => connection
@@ -129,21 +141,19 @@ fn claim(
         )?;
     }
     mark_running(connection, &session, now)?;
-    let claimed = load(connection, session, &turn_id)?;
+    let claimed = load(connection, session, &turn_id, merged)?;
     Ok(Some(Claim::Fresh(claimed)))
 }
 
-fn left_over(
-    connection: &Connection,
-    label: &SessionLabel,
-    boot: &BootId,
-) -> rusqlite::Result<Option<TurnId>> {
+/// Finds a turn that was taken and not ended. Only a session's own task claims, between its turns,
+/// so whatever is still taken then was left behind.
+fn left_over(connection: &Connection, label: &SessionLabel) -> rusqlite::Result<Option<TurnId>> {
     connection
         .prepare_cached(
             "SELECT turn_id FROM queue_items \
-             WHERE session_label = ?1 AND status = 'processing' AND boot_id <> ?2 ORDER BY enqueued_at LIMIT 1",
+             WHERE session_label = ?1 AND status = 'processing' ORDER BY enqueued_at LIMIT 1",
         )?
-        .query_row([label.as_str(), boot.as_str()], |row| Ok(TurnId::new(row.get::<_, String>(0)?)))
+        .query_row([label.as_str()], |row| Ok(TurnId::new(row.get::<_, String>(0)?)))
         .optional()
 }
 
@@ -153,26 +163,38 @@ fn resume(
     turn_id: &TurnId,
     boot: &BootId,
 ) -> rusqlite::Result<Claim> {
-    connection.execute(
-        "UPDATE queue_items SET attempt = attempt + 1, boot_id = ?2 WHERE turn_id = ?1 AND status = 'processing'",
-        params![turn_id.as_str(), boot.as_str()],
-    )?;
-    connection.execute("UPDATE turns SET attempt = attempt + 1 WHERE id = ?1", [turn_id.as_str()])?;
-    let claimed = load(connection, session, turn_id)?;
-    if claimed.turn.attempt > LAST_ATTEMPT {
-        Ok(Claim::GivenUp(claimed))
-    } else {
-        Ok(Claim::Resumed(claimed))
+    connection
+        .prepare_cached(
+            "UPDATE queue_items SET attempt = attempt + 1, boot_id = ?2 WHERE turn_id = ?1 AND status = 'processing'",
+        )?
+        .execute(params![turn_id.as_str(), boot.as_str()])?;
+    connection
+        .prepare_cached("UPDATE turns SET attempt = attempt + 1 WHERE id = ?1")?
+        .execute([turn_id.as_str()])?;
+    let claimed = load(connection, session, turn_id, Vec::new())?;
+    if claimed.session.cancel_reason.is_some() {
+        return Ok(Claim::Cancelled(claimed));
     }
+    if claimed.turn.attempt > LAST_ATTEMPT {
+        return Ok(Claim::GivenUp(claimed));
+    }
+    let overtaken: bool = connection
+        .prepare_cached(
+            "SELECT EXISTS (SELECT 1 FROM queue_items \
+             WHERE session_label = ?1 AND status = 'pending' AND mode = 'interrupt')",
+        )?
+        .query_row([claimed.session.label.as_str()], |row| row.get(0))?;
+    Ok(if overtaken { Claim::Overtaken(claimed) } else { Claim::Resumed(claimed) })
 }
 
 /// Chooses what becomes the next turn: everything when somebody interrupts, results together,
 /// collected messages together, otherwise the oldest alone.
 fn next_batch(connection: &Connection, label: &SessionLabel) -> rusqlite::Result<Vec<Item>> {
     let mut waiting: Vec<Item> = connection
-        .prepare_cached(&format!(
-            "SELECT {} FROM queue_items WHERE session_label = ?1 AND status = 'pending' ORDER BY enqueued_at, id",
-            rows::ITEM_COLUMNS
+        .prepare_cached(concat!(
+            "SELECT ",
+            rows::item_columns!(),
+            " FROM queue_items WHERE session_label = ?1 AND status = 'pending' ORDER BY enqueued_at, id"
         ))?
         .query_map([label.as_str()], rows::item)?
         .collect::<rusqlite::Result<_>>()?;
@@ -200,14 +222,20 @@ fn mark_running(connection: &Connection, session: &SessionRecord, now: Timestamp
     Ok(())
 }
 
-fn load(connection: &Connection, session: SessionRecord, turn_id: &TurnId) -> rusqlite::Result<ClaimedTurn> {
+fn load(
+    connection: &Connection,
+    session: SessionRecord,
+    turn_id: &TurnId,
+    merged: Vec<RequestId>,
+) -> rusqlite::Result<ClaimedTurn> {
     let turn = rows::load_turn(connection, turn_id)?.ok_or(rusqlite::Error::QueryReturnedNoRows)?;
     let items = connection
-        .prepare_cached(&format!(
-            "SELECT {} FROM queue_items WHERE turn_id = ?1 AND status = 'processing' ORDER BY enqueued_at, id",
-            rows::ITEM_COLUMNS
+        .prepare_cached(concat!(
+            "SELECT ",
+            rows::item_columns!(),
+            " FROM queue_items WHERE turn_id = ?1 AND status = 'processing' ORDER BY enqueued_at, id"
         ))?
         .query_map([turn_id.as_str()], rows::item)?
         .collect::<rusqlite::Result<_>>()?;
-    Ok(ClaimedTurn { session, turn, items })
+    Ok(ClaimedTurn { session, turn, items, merged })
 }

@@ -2,11 +2,14 @@
 
 use nexus_base::clock::Timestamp;
 use nexus_base::failpoint;
-use nexus_base::id::{QueueItemId, RequestId, SessionLabel, ToolCallId, TurnId};
-use rusqlite::{Connection, params};
+use nexus_base::id::{QueueItemId, RequestId, SessionLabel, ToolCallId, TurnId, new_ulid};
+use rusqlite::{Connection, OptionalExtension, params};
 
 use super::Agents;
-use super::model::{CallStatus, Item, ItemKind, ItemMode, ItemOutcome, NewItem, SessionRecord, TaskStatus};
+use super::model::{
+    Aftermath, CallStatus, ItemKind, ItemMode, ItemOutcome, NewItem, Reported, SessionRecord, SessionRole,
+    TaskStatus,
+};
 use super::{ledger, queue, rows, session};
 use crate::error::StoreError;
 use crate::writer::Sync;
@@ -47,17 +50,6 @@ pub struct NewPost {
     pub item: NewItem,
 }
 
-/// What a cancellation found.
-#[derive(Debug, Clone, Default)]
-pub struct Cancelled {
-    /// Sessions whose turn runs now and must be ended by whoever runs them.
-    pub running: Vec<SessionLabel>,
-    /// Sessions that had not begun and are ended.
-    pub ended: Vec<SessionLabel>,
-    /// Sessions that now have a result waiting.
-    pub wake: Vec<SessionLabel>,
-}
-
 impl Agents {
     /// Makes the worker, its task and the call's result in one step; false when the parent has too
     /// many unfinished workers, and then nothing was written.
@@ -91,10 +83,9 @@ impl Agents {
                     ])?;
                 queue::insert(connection, &new.task, now)?;
                 ledger::set_result(connection, &new.call, CallStatus::Completed, &new.result, now)?;
-                connection.execute(
-                    "UPDATE tool_calls SET spawned_session_label = ?2 WHERE id = ?1",
-                    params![new.call.as_str(), new.label.as_str()],
-                )?;
+                connection
+                    .prepare_cached("UPDATE tool_calls SET spawned_session_label = ?2 WHERE id = ?1")?
+                    .execute(params![new.call.as_str(), new.label.as_str()])?;
                 failpoint::hit("s5.dispatch.before_commit");
                 Ok(true)
             })
@@ -118,15 +109,22 @@ impl Agents {
             .await
     }
 
-    /// Cancels a worker and everything below it. Workers that have not begun end here with a result
-    /// for their parent; running ones are named so that their runner can end them.
+    /// Cancels a worker and everything below it. Workers without a running turn end here with a result
+    /// for their parent; running ones are marked, so that a restart knows, and named, so that whoever
+    /// runs them can end them.
     ///
     /// # Errors
     /// The database cannot be written.
-    pub async fn cancel(&self, label: &SessionLabel, reason: &str) -> Result<Cancelled, StoreError> {
+    pub async fn cancel(&self, label: &SessionLabel, reason: &str) -> Result<Aftermath, StoreError> {
         let (label, reason) = (label.clone(), reason.to_owned());
         self.database
-            .write(Sync::Normal, move |connection| Ok(cancel(connection, &label, &reason, Timestamp::now())?))
+            .write(Sync::Normal, move |connection| {
+                let now = Timestamp::now();
+                let mut aftermath = Aftermath::default();
+                end_worker(connection, &label, &reason, now, &mut aftermath)?;
+                end_below(connection, &label, &reason, now, &mut aftermath)?;
+                Ok(aftermath)
+            })
             .await
     }
 
@@ -139,9 +137,10 @@ impl Agents {
         self.database
             .read(move |connection| {
                 let workers = connection
-                    .prepare_cached(&format!(
-                        "SELECT {} FROM sessions WHERE parent_session_label = ?1 ORDER BY created_at",
-                        rows::SESSION_COLUMNS
+                    .prepare_cached(concat!(
+                        "SELECT ",
+                        rows::session_columns!(),
+                        " FROM sessions WHERE parent_session_label = ?1 ORDER BY created_at"
                     ))?
                     .query_map([parent.as_str()], rows::session)?
                     .collect::<rusqlite::Result<_>>()?;
@@ -169,28 +168,32 @@ pub(super) fn outstanding(connection: &Connection, parent: &SessionLabel) -> rus
         .query_row([parent.as_str()], |row| row.get(0))
 }
 
-/// Puts a worker's report into its parent's queue and closes its task. Returns the parent.
+/// Closes a worker's task and puts its report into its parent's queue. A parent that has ended or is
+/// being ended takes no more turns for results: there the report is kept, and that is all.
 pub(super) fn report(
     connection: &Connection,
     worker: &SessionRecord,
-    task: &Item,
+    turn: Option<&TurnId>,
     status: TaskStatus,
     text: &str,
     now: Timestamp,
-) -> rusqlite::Result<Option<SessionLabel>> {
+    aftermath: &mut Aftermath,
+) -> rusqlite::Result<()> {
     connection
-        .prepare_cached("UPDATE sessions SET task_status = ?2, updated_at = ?3 WHERE label = ?1")?
+        .prepare_cached(
+            "UPDATE sessions SET task_status = ?2, cancel_reason = NULL, updated_at = ?3 WHERE label = ?1",
+        )?
         .execute(params![worker.label.as_str(), status, now.0])?;
-    let (Some(parent), Some(dispatch)) = (&worker.parent, &worker.dispatch_id) else { return Ok(None) };
-    let first = format!("result:{dispatch}");
-    let known: bool = connection
-        .prepare_cached("SELECT EXISTS (SELECT 1 FROM queue_items WHERE id = ?1)")?
-        .query_row([&first], |row| row.get(0))?;
+    let (Some(parent), Some(dispatch)) = (&worker.parent, &worker.dispatch_id) else { return Ok(()) };
+    let Some(task) = queue::of_id(connection, &QueueItemId::new(format!("task:{dispatch}")))? else {
+        return Ok(());
+    };
+    let first = QueueItemId::new(format!("result:{dispatch}"));
     // A worker that is spoken to again after its result reports again, under the turn that did.
-    let id = match (&task.turn_id, known) {
-        (Some(turn), true) => format!("{first}:{turn}"),
-        (None, true) => return Ok(None),
-        (_, false) => first,
+    let id = match (queue::of_id(connection, &first)?, turn) {
+        (None, _) => first,
+        (Some(_), Some(turn)) => QueueItemId::new(format!("{first}:{turn}")),
+        (Some(_), None) => QueueItemId::new(format!("{first}:{}", new_ulid())),
     };
     let frame = serde_json::json!([
         ["dispatch", dispatch.as_str()],
@@ -198,59 +201,121 @@ pub(super) fn report(
         ["status", status.as_str()],
     ]);
     let item = NewItem {
-        id: QueueItemId::new(id),
+        id,
         session: parent.clone(),
         request_id: RequestId::generate(),
-        parent_request_id: task.new.parent_request_id.clone(),
-        root_request_id: task.new.root_request_id.clone(),
+        parent_request_id: task.new.parent_request_id,
+        root_request_id: task.new.root_request_id,
         source_event_id: None,
         kind: ItemKind::WorkerResult,
         mode: ItemMode::Followup,
         frame_json: frame.to_string(),
         content: text.to_owned(),
-        permissions_json: task.new.permissions_json.clone(),
+        permissions_json: task.new.permissions_json,
     };
     queue::insert(connection, &item, now)?;
-    Ok(Some(parent.clone()))
+    aftermath.reported.push(Reported {
+        worker: worker.label.clone(),
+        parent: parent.clone(),
+        status,
+        root: item.root_request_id.clone(),
+    });
+    if session::find(connection, parent)?.is_some_and(|parent| takes_results(&parent)) {
+        aftermath.wake.push(parent.clone());
+    } else {
+        let reason = "whoever sent the worker had ended";
+        aftermath.ended.push(queue::end_untaken(connection, &item.id, ItemOutcome::Cancelled, reason, now)?);
+    }
+    Ok(())
 }
 
-fn cancel(
+fn takes_results(session: &SessionRecord) -> bool {
+    match session.role {
+        SessionRole::Manager => true,
+        SessionRole::Worker => session.cancel_reason.is_none() && is_unfinished(session),
+    }
+}
+
+const fn is_unfinished(worker: &SessionRecord) -> bool {
+    match worker.task_status {
+        Some(TaskStatus::Pending | TaskStatus::Running) => true,
+        Some(TaskStatus::Completed | TaskStatus::Failed | TaskStatus::Cancelled) | None => false,
+    }
+}
+
+/// Ends everything below a session, from the top down.
+pub(super) fn end_below(
     connection: &Connection,
     label: &SessionLabel,
     reason: &str,
     now: Timestamp,
-) -> rusqlite::Result<Cancelled> {
-    let family: Vec<SessionLabel> = connection
+    aftermath: &mut Aftermath,
+) -> rusqlite::Result<()> {
+    let below: Vec<SessionLabel> = connection
         .prepare_cached(
-            "WITH RECURSIVE family (label) AS ( \
-                 SELECT ?1 UNION SELECT sessions.label FROM family \
+            "WITH RECURSIVE family (label, generation) AS ( \
+                 SELECT ?1, 0 UNION SELECT sessions.label, generation + 1 FROM family \
                  JOIN sessions ON sessions.parent_session_label = family.label) \
-             SELECT label FROM family",
+             SELECT label FROM family WHERE generation > 0 ORDER BY generation",
         )?
         .query_map([label.as_str()], |row| Ok(SessionLabel::new(row.get::<_, String>(0)?)))?
         .collect::<rusqlite::Result<_>>()?;
-    let mut cancelled = Cancelled::default();
-    for member in family {
-        let Some(worker) = session::find(connection, &member)? else { continue };
-        let open: Vec<Item> = connection
-            .prepare_cached(&format!(
-                "SELECT {} FROM queue_items WHERE session_label = ?1 AND status <> 'done' ORDER BY enqueued_at, id",
-                rows::ITEM_COLUMNS
-            ))?
-            .query_map([member.as_str()], rows::item)?
-            .collect::<rusqlite::Result<_>>()?;
-        for item in open.iter().filter(|item| item.turn_id.is_none()) {
-            queue::end_untaken(connection, &item.new.id, ItemOutcome::Cancelled, reason, now)?;
-        }
-        if open.iter().any(|item| item.turn_id.is_some()) {
-            cancelled.running.push(member);
-        } else if matches!(worker.task_status, Some(TaskStatus::Pending | TaskStatus::Running))
-            && let Some(task) = open.first()
-        {
-            let text = format!("Cancelled before it began: {reason}");
-            cancelled.wake.extend(report(connection, &worker, task, TaskStatus::Cancelled, &text, now)?);
-            cancelled.ended.push(member);
-        }
+    for worker in &below {
+        end_worker(connection, worker, reason, now, aftermath)?;
     }
-    Ok(cancelled)
+    Ok(())
+}
+
+fn end_worker(
+    connection: &Connection,
+    label: &SessionLabel,
+    reason: &str,
+    now: Timestamp,
+    aftermath: &mut Aftermath,
+) -> rusqlite::Result<()> {
+    let Some(worker) = session::find(connection, label)?.filter(is_unfinished) else { return Ok(()) };
+    aftermath.cancelled += 1;
+    end_waiting(connection, label, None, reason, now, aftermath)?;
+    let running: Option<String> = connection
+        .prepare_cached(
+            "SELECT turn_id FROM queue_items WHERE session_label = ?1 AND status = 'processing' LIMIT 1",
+        )?
+        .query_row([label.as_str()], |row| row.get(0))
+        .optional()?;
+    if let Some(turn) = running {
+        connection
+            .prepare_cached(
+                "UPDATE sessions SET cancel_reason = COALESCE(cancel_reason, ?2) WHERE label = ?1",
+            )?
+            .execute(params![label.as_str(), reason])?;
+        aftermath.running.push((label.clone(), TurnId::new(turn)));
+        return Ok(());
+    }
+    let text = match worker.task_status {
+        Some(TaskStatus::Running) => format!("The task was cancelled: {reason}."),
+        _ => format!("Cancelled before it began: {reason}."),
+    };
+    report(connection, &worker, None, TaskStatus::Cancelled, &text, now, aftermath)
+}
+
+/// Ends what waits for a session: everything, or one kind of items.
+pub(super) fn end_waiting(
+    connection: &Connection,
+    label: &SessionLabel,
+    kind: Option<ItemKind>,
+    reason: &str,
+    now: Timestamp,
+    aftermath: &mut Aftermath,
+) -> rusqlite::Result<()> {
+    let waiting: Vec<QueueItemId> = connection
+        .prepare_cached(
+            "SELECT id FROM queue_items \
+             WHERE session_label = ?1 AND status = 'pending' AND (?2 IS NULL OR kind = ?2) ORDER BY enqueued_at, id",
+        )?
+        .query_map(params![label.as_str(), kind], |row| Ok(QueueItemId::new(row.get::<_, String>(0)?)))?
+        .collect::<rusqlite::Result<_>>()?;
+    for id in &waiting {
+        aftermath.ended.push(queue::end_untaken(connection, id, ItemOutcome::Cancelled, reason, now)?);
+    }
+    Ok(())
 }

@@ -1,5 +1,7 @@
 //! Finishing a turn: turn, session pointer, items, reply and worker's report in one transaction (S6).
 
+use std::sync::Arc;
+
 use nexus_base::clock::Timestamp;
 use nexus_base::failpoint;
 use nexus_base::id::{MessageId, OutboxId, SessionLabel, TurnId};
@@ -7,12 +9,15 @@ use rusqlite::{Connection, params};
 
 use super::Agents;
 use super::model::{
-    Item, ItemOutcome, MessageRole, OutboxRecord, OutboxState, OutboxStatus, SessionRecord, SessionRole,
-    TaskStatus, TurnStatus,
+    Aftermath, Item, ItemKind, ItemOutcome, MessageRole, OutboxRecord, OutboxState, OutboxStatus,
+    SessionRecord, SessionRole, TaskStatus, TurnStatus,
 };
-use super::{dispatch, ledger, outbox, rows, session};
+use super::{dispatch, ledger, outbox, queue, rows, session};
 use crate::error::StoreError;
 use crate::writer::Sync;
+
+/// Said when nothing else was.
+const SILENCE: &str = "The turn ended without a reply. Please say it again, perhaps in other words.";
 
 /// How a turn ended.
 #[derive(Debug, Clone)]
@@ -47,8 +52,6 @@ pub struct FinishTurn {
     pub last_message: Option<(String, Option<String>)>,
     /// What the person is told; managers only.
     pub reply: Option<NewReply>,
-    /// What stands in for a reply when the whole tree would otherwise end in silence; managers only.
-    pub silence: String,
     /// What the parent is told; workers only.
     pub report: Option<WorkerReport>,
 }
@@ -78,10 +81,8 @@ pub struct Finished {
     pub outbox: Vec<OutboxRecord>,
     /// The items the turn answered.
     pub items: Vec<Item>,
-    /// A session that now has a result waiting.
-    pub wake: Option<SessionLabel>,
-    /// Whether workers of this session are still out.
-    pub outstanding_workers: u32,
+    /// What the end of a worker led to.
+    pub aftermath: Aftermath,
 }
 
 impl Agents {
@@ -89,7 +90,7 @@ impl Agents {
     ///
     /// # Errors
     /// The database cannot be written; the turn is then still pending and will be resumed.
-    pub async fn finish_turn(&self, finish: FinishTurn) -> Result<Finished, StoreError> {
+    pub async fn finish_turn(&self, finish: Arc<FinishTurn>) -> Result<Finished, StoreError> {
         let finished = self
             .database
             .write(Sync::Full, move |connection| {
@@ -106,6 +107,11 @@ impl Agents {
 fn finish_turn(connection: &Connection, finish: &FinishTurn, now: Timestamp) -> rusqlite::Result<Finished> {
     let turn = finish.turn_id.as_str();
     let session = session::find(connection, &finish.session)?.ok_or(rusqlite::Error::QueryReturnedNoRows)?;
+    if !is_pending(connection, &finish.turn_id)? {
+        // An end that was written although its writer heard otherwise; once is enough.
+        let outbox = outbox::of_turn(connection, &finish.turn_id)?;
+        return Ok(Finished { outbox, items: items_of(connection, turn)?, aftermath: Aftermath::default() });
+    }
     if let Some((text, thinking)) = &finish.last_message {
         let sequence = ledger::next_sequence(connection, &finish.turn_id)?;
         ledger::insert_message(
@@ -162,17 +168,30 @@ fn finish_turn(connection: &Connection, finish: &FinishTurn, now: Timestamp) -> 
              WHERE turn_id = ?1 AND status = 'processing'",
         )?
         .execute(params![turn, outcome(finish.status), finish.error, now.0])?;
-    let items: Vec<Item> = connection
-        .prepare_cached(&format!(
-            "SELECT {} FROM queue_items WHERE turn_id = ?1 ORDER BY enqueued_at, id",
-            rows::ITEM_COLUMNS
+    let items = items_of(connection, turn)?;
+    let mut aftermath = Aftermath::default();
+    if let Some(worker_report) = &finish.report {
+        end_task(connection, &session, &finish.turn_id, worker_report, now, &mut aftermath)?;
+    }
+    let outbox = reply(connection, finish, &session, &items, now)?;
+    Ok(Finished { outbox, items, aftermath })
+}
+
+fn is_pending(connection: &Connection, turn: &TurnId) -> rusqlite::Result<bool> {
+    connection
+        .prepare_cached("SELECT status = 'pending' FROM turns WHERE id = ?1")?
+        .query_row([turn.as_str()], |row| row.get(0))
+}
+
+fn items_of(connection: &Connection, turn: &str) -> rusqlite::Result<Vec<Item>> {
+    connection
+        .prepare_cached(concat!(
+            "SELECT ",
+            rows::item_columns!(),
+            " FROM queue_items WHERE turn_id = ?1 ORDER BY enqueued_at, id"
         ))?
         .query_map([turn], rows::item)?
-        .collect::<rusqlite::Result<_>>()?;
-    let outstanding_workers = dispatch::outstanding(connection, &finish.session)?;
-    let wake = report_if_done(connection, finish, &session, &items, outstanding_workers, now)?;
-    let outbox = reply(connection, finish, &session, &items, outstanding_workers, now)?;
-    Ok(Finished { outbox, items, wake, outstanding_workers })
+        .collect()
 }
 
 const fn outcome(status: TurnStatus) -> ItemOutcome {
@@ -183,46 +202,59 @@ const fn outcome(status: TurnStatus) -> ItemOutcome {
     }
 }
 
-/// A worker reports once nothing of its own is left to do: no worker out, nothing waiting.
-fn report_if_done(
+/// A worker reports once nothing of its own is left to do: no worker out, nothing waiting. One that
+/// failed or is being ended reports at once and takes everything below it along.
+fn end_task(
     connection: &Connection,
-    finish: &FinishTurn,
-    session: &SessionRecord,
-    items: &[Item],
-    outstanding_workers: u32,
+    worker: &SessionRecord,
+    turn: &TurnId,
+    report: &WorkerReport,
     now: Timestamp,
-) -> rusqlite::Result<Option<SessionLabel>> {
-    let (Some(report), Some(task)) = (&finish.report, items.last()) else { return Ok(None) };
-    let goes_on = report.status == TaskStatus::Completed
-        && (outstanding_workers > 0 || has_waiting(connection, &finish.session)?);
-    if goes_on {
-        return Ok(None);
+    aftermath: &mut Aftermath,
+) -> rusqlite::Result<()> {
+    let outstanding = dispatch::outstanding(connection, &worker.label)?;
+    let completed = report.status == TaskStatus::Completed && worker.cancel_reason.is_none();
+    if completed && (outstanding > 0 || has_waiting(connection, &worker.label)?) {
+        return Ok(());
     }
-    dispatch::report(connection, session, task, report.status, &report.text, now)
+    // It ended well just as it was cancelled; its own workers did not.
+    let status = match report.status {
+        TaskStatus::Completed if outstanding > 0 => TaskStatus::Cancelled,
+        other => other,
+    };
+    dispatch::report(connection, worker, Some(turn), status, &report.text, now, aftermath)?;
+    if !completed {
+        let reason = "whoever sent it had ended";
+        let results = Some(ItemKind::WorkerResult);
+        dispatch::end_waiting(connection, &worker.label, results, reason, now, aftermath)?;
+        dispatch::end_below(connection, &worker.label, reason, now, aftermath)?;
+    }
+    Ok(())
 }
 
+/// Writes what the person is told. A turn may say nothing while its tree goes on or has answered; no
+/// tree ends with a person's words unanswered.
 fn reply(
     connection: &Connection,
     finish: &FinishTurn,
     session: &SessionRecord,
     items: &[Item],
-    outstanding_workers: u32,
     now: Timestamp,
 ) -> rusqlite::Result<Vec<OutboxRecord>> {
-    if session.role == SessionRole::Worker {
+    let Some(last) = items.last().filter(|_| session.role == SessionRole::Manager) else {
         return Ok(Vec::new());
-    }
-    let Some(last) = items.last() else { return Ok(Vec::new()) };
+    };
     let root = &last.new.root_request_id;
     let (state, text) = match &finish.reply {
-        Some(reply) => (reply.state, reply.text.as_str()),
-        None if outstanding_workers > 0
-            || has_waiting(connection, &finish.session)?
-            || outbox::said_anything(connection, root)? =>
-        {
+        Some(reply) => (reply.state, reply.text.clone()),
+        None if queue::is_open(connection, root)? || outbox::answered(connection, root)? => {
             return Ok(Vec::new());
         }
-        None => (OutboxState::Error, finish.silence.as_str()),
+        None => match dispatch::outstanding(connection, &finish.session)? {
+            0 => (OutboxState::Error, SILENCE.to_owned()),
+            1 => (OutboxState::Final, "Noted. 1 worker is still at work.".to_owned()),
+            several => (OutboxState::Final, format!("Noted. {several} workers are still at work.")),
+        },
     };
     let line = OutboxRecord {
         id: OutboxId::new(format!("{}:0", finish.turn_id)),
@@ -232,7 +264,7 @@ fn reply(
         root_request_id: root.clone(),
         message_id: MessageId::new(format!("{}:0", finish.turn_id)),
         state,
-        text: text.to_owned(),
+        text,
         status: OutboxStatus::Pending,
         created_at: now,
     };

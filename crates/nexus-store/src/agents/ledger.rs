@@ -24,6 +24,9 @@ pub struct NewStep {
     pub thinking: Option<String>,
     /// Calls in the order the model made them.
     pub calls: Vec<NewCall>,
+    /// One of them may act on the world. It must be known after a loss of power that it may have run,
+    /// or it would run a second time.
+    pub acts: bool,
 }
 
 /// One call the model asked for.
@@ -45,8 +48,9 @@ impl Agents {
     /// # Errors
     /// The database cannot be written.
     pub async fn record_step(&self, step: NewStep) -> Result<(), StoreError> {
+        let sync = if step.acts { Sync::Full } else { Sync::Normal };
         self.database
-            .write(Sync::Normal, move |connection| {
+            .write(sync, move |connection| {
                 let now = Timestamp::now();
                 let sequence = next_sequence(connection, &step.turn_id)?;
                 insert_message(
@@ -107,31 +111,13 @@ impl Agents {
         Ok(())
     }
 
-    /// Returns the turns on the path to `head`, oldest first, at most `limit` of the newest.
+    /// Returns the turns on the path to `head` that have at least `from` turns before them, oldest first.
     ///
     /// # Errors
     /// The database cannot be read.
-    pub async fn history(&self, head: &TurnId, limit: u32) -> Result<Vec<TurnRecord>, StoreError> {
+    pub async fn history(&self, head: &TurnId, from: u32) -> Result<Vec<TurnRecord>, StoreError> {
         let head = head.clone();
-        self.database
-            .read(move |connection| {
-                let mut turns: Vec<TurnRecord> = connection
-                    .prepare_cached(&format!(
-                        "WITH RECURSIVE path (turn_id, steps) AS ( \
-                             SELECT ?1, 0 UNION ALL \
-                             SELECT turns.parent_turn_id, steps + 1 FROM path JOIN turns ON turns.id = path.turn_id \
-                             WHERE turns.parent_turn_id IS NOT NULL AND steps + 1 < ?2) \
-                         SELECT {} FROM path JOIN turns ON turns.id = path.turn_id ORDER BY turns.depth",
-                        rows::TURN_COLUMNS
-                    ))?
-                    .query_map(params![head.as_str(), limit], rows::turn_without_messages)?
-                    .collect::<rusqlite::Result<_>>()?;
-                for turn in &mut turns {
-                    turn.messages = rows::load_messages(connection, &turn.id)?;
-                }
-                Ok(turns)
-            })
-            .await
+        self.database.read(move |connection| Ok(rows::load_path(connection, &head, from)?)).await
     }
 
     /// Returns a turn with everything said and done in it.

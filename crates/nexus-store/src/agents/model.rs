@@ -201,6 +201,8 @@ pub struct SessionRecord {
     pub task: Option<String>,
     /// Where that stands.
     pub task_status: Option<TaskStatus>,
+    /// Why it is being ended, while its last turn still runs.
+    pub cancel_reason: Option<String>,
     /// Manager 0, its workers 1, …
     pub depth: u32,
     /// Settings fixed at creation, as JSON.
@@ -288,16 +290,53 @@ pub enum Overflow {
 }
 
 /// What admission did.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone)]
 pub enum Admitted {
     /// The item waits.
     Queued,
     /// The item waits; an older one was shortened into another or refused to make room.
-    QueuedInPlaceOfAnother,
+    QueuedInPlaceOf(Box<Untaken>),
     /// It had been admitted before.
     AlreadyThere,
     /// It was refused; a visible line is in the outbox.
-    Refused,
+    Refused(Box<Untaken>),
+}
+
+/// An item that ended without a turn.
+#[derive(Debug, Clone)]
+pub struct Untaken {
+    /// The item.
+    pub item: Item,
+    /// What the person is told about it.
+    pub line: Option<OutboxRecord>,
+}
+
+/// What ending workers led to besides the rows; whoever asked for it sees to the rest.
+#[derive(Debug, Clone, Default)]
+pub struct Aftermath {
+    /// Turns that run now and must be ended by whoever runs them.
+    pub running: Vec<(SessionLabel, TurnId)>,
+    /// Items that ended without a turn.
+    pub ended: Vec<Item>,
+    /// Sessions that now have a result waiting.
+    pub wake: Vec<SessionLabel>,
+    /// Reports that were written.
+    pub reported: Vec<Reported>,
+    /// Workers that were cancelled.
+    pub cancelled: usize,
+}
+
+/// A worker's report, written for its parent.
+#[derive(Debug, Clone)]
+pub struct Reported {
+    /// The worker.
+    pub worker: SessionLabel,
+    /// Whom it reported to.
+    pub parent: SessionLabel,
+    /// How its task ended.
+    pub status: TaskStatus,
+    /// The tree both belong to.
+    pub root: RequestId,
 }
 
 /// A turn with everything said and done in it.

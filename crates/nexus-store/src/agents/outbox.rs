@@ -20,9 +20,10 @@ impl Agents {
         self.database
             .read(move |connection| {
                 let lines = connection
-                    .prepare_cached(&format!(
-                        "SELECT {} FROM outbox WHERE status <> 'delivered' ORDER BY created_at, id LIMIT ?1",
-                        rows::OUTBOX_COLUMNS
+                    .prepare_cached(concat!(
+                        "SELECT ",
+                        rows::outbox_columns!(),
+                        " FROM outbox WHERE status <> 'delivered' ORDER BY created_at, id LIMIT ?1"
                     ))?
                     .query_map([limit], rows::outbox)?
                     .collect::<rusqlite::Result<_>>()?;
@@ -40,9 +41,10 @@ impl Agents {
         self.database
             .read(move |connection| {
                 let lines = connection
-                    .prepare_cached(&format!(
-                        "SELECT {} FROM outbox WHERE request_id = ?1 ORDER BY created_at, id",
-                        rows::OUTBOX_COLUMNS
+                    .prepare_cached(concat!(
+                        "SELECT ",
+                        rows::outbox_columns!(),
+                        " FROM outbox WHERE request_id = ?1 ORDER BY created_at, id"
                     ))?
                     .query_map([request.as_str()], rows::outbox)?
                     .collect::<rusqlite::Result<_>>()?;
@@ -103,11 +105,8 @@ impl Agents {
         self.database
             .read(move |connection| {
                 let lines = connection
-                    .prepare_cached(&format!(
-                        "SELECT {} FROM outbox WHERE status = 'delivered' AND root_request_id = \
-                         (SELECT root_request_id FROM queue_items WHERE request_id = ?1) ORDER BY created_at, id",
-                        rows::OUTBOX_COLUMNS
-                    ))?
+                    .prepare_cached(concat!("SELECT ", rows::outbox_columns!(), " FROM outbox WHERE status = 'delivered' AND root_request_id = \
+                         (SELECT root_request_id FROM queue_items WHERE request_id = ?1) ORDER BY created_at, id"))?
                     .query_map([request.as_str()], rows::outbox)?
                     .collect::<rusqlite::Result<_>>()?;
                 Ok(lines)
@@ -137,14 +136,14 @@ pub(super) fn insert(connection: &Connection, line: &OutboxRecord) -> rusqlite::
     Ok(())
 }
 
-/// A line about an item that no turn took.
+/// Writes a line about an item that no turn took.
 pub(super) fn insert_for_item(
     connection: &Connection,
     item: &NewItem,
     state: OutboxState,
     text: &str,
     now: Timestamp,
-) -> rusqlite::Result<()> {
+) -> rusqlite::Result<OutboxRecord> {
     let line = OutboxRecord {
         id: OutboxId::new(format!("{}:refused", item.id)),
         turn_id: None,
@@ -157,11 +156,30 @@ pub(super) fn insert_for_item(
         status: OutboxStatus::Pending,
         created_at: now,
     };
-    insert(connection, &line)
+    insert(connection, &line)?;
+    Ok(line)
 }
 
-pub(super) fn said_anything(connection: &Connection, root: &RequestId) -> rusqlite::Result<bool> {
+/// Returns the lines a turn said.
+pub(super) fn of_turn(connection: &Connection, turn: &TurnId) -> rusqlite::Result<Vec<OutboxRecord>> {
     connection
-        .prepare_cached("SELECT EXISTS (SELECT 1 FROM outbox WHERE root_request_id = ?1)")?
+        .prepare_cached(concat!(
+            "SELECT ",
+            rows::outbox_columns!(),
+            " FROM outbox WHERE id = ?1 || ':0' AND status <> 'delivered'"
+        ))?
+        .query_map([turn.as_str()], rows::outbox)?
+        .collect()
+}
+
+/// Says whether anything was said in a tree since a turn took the newest words a person said there.
+pub(super) fn answered(connection: &Connection, root: &RequestId) -> rusqlite::Result<bool> {
+    connection
+        .prepare_cached(
+            "SELECT EXISTS (SELECT 1 FROM outbox JOIN turns ON turns.id = outbox.turn_id \
+             WHERE outbox.root_request_id = ?1 AND turns.depth >= \
+                 (SELECT COALESCE(MAX(turns.depth), 0) FROM queue_items JOIN turns ON turns.id = queue_items.turn_id \
+                  WHERE queue_items.root_request_id = ?1 AND queue_items.kind = 'message'))",
+        )?
         .query_row([root.as_str()], |row| row.get(0))
 }

@@ -6,7 +6,7 @@ use nexus_base::id::{QueueItemId, RequestId, SessionLabel};
 use rusqlite::{Connection, OptionalExtension, params};
 
 use super::Agents;
-use super::model::{Admitted, Item, ItemOutcome, NewItem, NewSession, OutboxState, Overflow};
+use super::model::{Admitted, Item, ItemOutcome, NewItem, NewSession, OutboxState, Overflow, Untaken};
 use super::{outbox, rows, session};
 use crate::error::StoreError;
 use crate::writer::Sync;
@@ -26,16 +26,32 @@ impl Agents {
         cap: usize,
         overflow: Overflow,
     ) -> Result<Admitted, StoreError> {
+        let (again_session, again_item) = (new_session.clone(), item.clone());
         let admitted = self
             .database
             .write(Sync::Normal, move |connection| {
                 let now = Timestamp::now();
                 session::ensure(connection, &new_session, now)?;
-                let admitted = admit(connection, &item, cap, overflow, now)?;
+                let admitted = admit_if_room(connection, &item, cap, now)?;
                 failpoint::hit("s3.before_commit");
                 Ok(admitted)
             })
             .await?;
+        let admitted = match admitted {
+            Some(admitted) => admitted,
+            // A message that ends here is told to `events.db` at once, which must never know more than
+            // this file does after a loss of power. So this one is synced.
+            None => {
+                let (new_session, item) = (again_session, again_item);
+                self.database
+                    .write(Sync::Full, move |connection| {
+                        let now = Timestamp::now();
+                        session::ensure(connection, &new_session, now)?;
+                        Ok(admit_into_full(connection, &item, cap, overflow, now)?)
+                    })
+                    .await?
+            }
+        };
         failpoint::hit("s3.committed");
         Ok(admitted)
     }
@@ -76,10 +92,11 @@ impl Agents {
         self.database
             .read(move |connection| {
                 let items = connection
-                    .prepare_cached(&format!(
-                        "SELECT {} FROM queue_items WHERE status = 'done' AND projected_at IS NULL \
-                         ORDER BY enqueued_at LIMIT ?1",
-                        rows::ITEM_COLUMNS
+                    .prepare_cached(concat!(
+                        "SELECT ",
+                        rows::item_columns!(),
+                        " FROM queue_items WHERE status = 'done' AND projected_at IS NULL \
+                         ORDER BY enqueued_at LIMIT ?1"
                     ))?
                     .query_map([limit], rows::item)?
                     .collect::<rusqlite::Result<_>>()?;
@@ -100,12 +117,12 @@ impl Agents {
         });
     }
 
-    /// Says whether nothing of a request's tree is queued, running or undelivered; `None` when no
-    /// item of the request was ever admitted.
+    /// Returns the tree a request belongs to and whether nothing in it is queued, running or
+    /// undelivered; `None` when no item of the request was ever admitted.
     ///
     /// # Errors
     /// The database cannot be read.
-    pub async fn is_quiescent(&self, request: &RequestId) -> Result<Option<bool>, StoreError> {
+    pub async fn quiescence(&self, request: &RequestId) -> Result<Option<(RequestId, bool)>, StoreError> {
         let request = request.clone();
         self.database
             .read(move |connection| {
@@ -113,33 +130,69 @@ impl Agents {
                     .prepare_cached("SELECT root_request_id FROM queue_items WHERE request_id = ?1")?
                     .query_row([request.as_str()], |row| row.get(0))
                     .optional()?;
-                let Some(root) = root else { return Ok(None) };
-                let open: bool = connection
+                let Some(root) = root.map(RequestId::new) else { return Ok(None) };
+                let undelivered: bool = connection
                     .prepare_cached(
-                        "SELECT EXISTS (SELECT 1 FROM queue_items WHERE root_request_id = ?1 AND status <> 'done') \
-                             OR EXISTS (SELECT 1 FROM outbox WHERE root_request_id = ?1 AND status <> 'delivered')",
+                        "SELECT EXISTS (SELECT 1 FROM outbox WHERE root_request_id = ?1 \
+                         AND status IN ('pending', 'sending'))",
                     )?
-                    .query_row([root], |row| row.get(0))?;
-                Ok(Some(!open))
+                    .query_row([root.as_str()], |row| row.get(0))?;
+                let open = undelivered || is_open(connection, &root)?;
+                Ok(Some((root, !open)))
             })
             .await
     }
 }
 
+/// Says whether anything of a tree is queued or running.
+pub(super) fn is_open(connection: &Connection, root: &RequestId) -> rusqlite::Result<bool> {
+    connection
+        .prepare_cached(
+            "SELECT EXISTS (SELECT 1 FROM queue_items WHERE root_request_id = ?1 \
+             AND status IN ('pending', 'processing'))",
+        )?
+        .query_row([root.as_str()], |row| row.get(0))
+}
+
+/// Makes two trees one: whoever waits for something of `from` waits for all of `into` from here on.
+pub(super) fn merge_trees(
+    connection: &Connection,
+    from: &RequestId,
+    into: &RequestId,
+) -> rusqlite::Result<()> {
+    connection
+        .prepare_cached("UPDATE queue_items SET root_request_id = ?2 WHERE root_request_id = ?1")?
+        .execute([from.as_str(), into.as_str()])?;
+    connection
+        .prepare_cached("UPDATE outbox SET root_request_id = ?2 WHERE root_request_id = ?1")?
+        .execute([from.as_str(), into.as_str()])?;
+    Ok(())
+}
+
+pub(super) fn of_id(connection: &Connection, id: &QueueItemId) -> rusqlite::Result<Option<Item>> {
+    connection
+        .prepare_cached(concat!("SELECT ", rows::item_columns!(), " FROM queue_items WHERE id = ?1"))?
+        .query_row([id.as_str()], rows::item)
+        .optional()
+}
+
 pub(super) fn of_request(connection: &Connection, request: &RequestId) -> rusqlite::Result<Option<Item>> {
     connection
-        .prepare_cached(&format!("SELECT {} FROM queue_items WHERE request_id = ?1", rows::ITEM_COLUMNS))?
+        .prepare_cached(concat!("SELECT ", rows::item_columns!(), " FROM queue_items WHERE request_id = ?1"))?
         .query_row([request.as_str()], rows::item)
         .optional()
 }
 
-/// Inserts without looking at the cap; returns false when the id is known.
+/// Inserts without looking at the cap; returns false when the id is known. What follows from another
+/// request belongs to that one's tree as it is now, which may have been merged since.
 pub(super) fn insert(connection: &Connection, item: &NewItem, now: Timestamp) -> rusqlite::Result<bool> {
     let inserted = connection
         .prepare_cached(
-            "INSERT OR IGNORE INTO queue_items (id, session_label, request_id, parent_request_id, root_request_id, \
+            "INSERT INTO queue_items (id, session_label, request_id, parent_request_id, root_request_id, \
              source_event_id, kind, mode, frame_json, content, permissions_json, status, enqueued_at) \
-             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, 'pending', ?12)",
+             VALUES (?1, ?2, ?3, ?4, \
+                 COALESCE((SELECT root_request_id FROM queue_items WHERE request_id = ?4), ?5), \
+                 ?6, ?7, ?8, ?9, ?10, ?11, 'pending', ?12) ON CONFLICT (id) DO NOTHING",
         )?
         .execute(params![
             item.id.as_str(),
@@ -158,23 +211,47 @@ pub(super) fn insert(connection: &Connection, item: &NewItem, now: Timestamp) ->
     Ok(inserted == 1)
 }
 
-/// Ends an item that no turn took.
+/// Ends an item that no turn took; returns it as it is then.
 pub(super) fn end_untaken(
     connection: &Connection,
     id: &QueueItemId,
     outcome: ItemOutcome,
     error: &str,
     now: Timestamp,
-) -> rusqlite::Result<()> {
+) -> rusqlite::Result<Item> {
     connection
         .prepare_cached(
             "UPDATE queue_items SET status = 'done', outcome = ?2, error = ?3, finished_at = ?4 WHERE id = ?1",
         )?
         .execute(params![id.as_str(), outcome, error, now.0])?;
-    Ok(())
+    of_id(connection, id)?.ok_or(rusqlite::Error::QueryReturnedNoRows)
 }
 
-fn admit(
+/// Admits unless the queue is full; `None` means that it is, and nothing was written.
+fn admit_if_room(
+    connection: &Connection,
+    item: &NewItem,
+    cap: usize,
+    now: Timestamp,
+) -> rusqlite::Result<Option<Admitted>> {
+    if of_id(connection, &item.id)?.is_some() {
+        return Ok(Some(Admitted::AlreadyThere));
+    }
+    // Only a person's words count: dropping a worker's would lose work already paid for.
+    let waiting: usize = connection
+        .prepare_cached(
+            "SELECT COUNT(*) FROM queue_items WHERE session_label = ?1 AND status = 'pending' AND kind = 'message'",
+        )?
+        .query_row([item.session.as_str()], |row| row.get(0))?;
+    if waiting >= cap.max(1) {
+        return Ok(None);
+    }
+    insert(connection, item, now)?;
+    Ok(Some(Admitted::Queued))
+}
+
+/// Admits into a queue that was full a moment ago.
+fn admit_into_full(
     connection: &Connection,
     item: &NewItem,
     cap: usize,
@@ -184,53 +261,53 @@ fn admit(
     if !insert(connection, item, now)? {
         return Ok(Admitted::AlreadyThere);
     }
-    // Results of workers never count: dropping one would lose work already paid for.
     let waiting: Vec<Item> = connection
-        .prepare_cached(&format!(
-            "SELECT {} FROM queue_items WHERE session_label = ?1 AND status = 'pending' AND kind <> 'worker_result' \
-             ORDER BY enqueued_at, id",
-            rows::ITEM_COLUMNS
+        .prepare_cached(concat!(
+            "SELECT ",
+            rows::item_columns!(),
+            " FROM queue_items WHERE session_label = ?1 AND status = 'pending' AND kind = 'message' \
+             ORDER BY enqueued_at, id"
         ))?
         .query_map([item.session.as_str()], rows::item)?
         .collect::<rusqlite::Result<_>>()?;
-    if waiting.len() <= cap {
-        return Ok(Admitted::Queued);
-    }
-    let full = format!("{} messages were already waiting in {}", cap, item.session);
+    let (oldest, next) = match waiting.as_slice() {
+        [oldest, next, ..] if waiting.len() > cap.max(1) => (oldest, next),
+        _ => return Ok(Admitted::Queued),
+    };
+    let full = format!("{cap} messages were already waiting in {}", item.session);
     match overflow {
-        Overflow::RejectNew => {
-            refuse(connection, item, &full, now)?;
-            Ok(Admitted::Refused)
-        }
+        Overflow::RejectNew => refuse(connection, item, &full, now).map(Box::new).map(Admitted::Refused),
         Overflow::DropOldest => {
-            refuse(connection, &waiting[0].new, &full, now)?;
-            Ok(Admitted::QueuedInPlaceOfAnother)
+            refuse(connection, &oldest.new, &full, now).map(Box::new).map(Admitted::QueuedInPlaceOf)
         }
         Overflow::Summarize => {
-            fold(connection, &waiting[0], &waiting[1], now)?;
-            Ok(Admitted::QueuedInPlaceOfAnother)
+            fold(connection, oldest, next, now).map(Box::new).map(Admitted::QueuedInPlaceOf)
         }
     }
 }
 
-fn refuse(connection: &Connection, item: &NewItem, reason: &str, now: Timestamp) -> rusqlite::Result<()> {
-    end_untaken(connection, &item.id, ItemOutcome::Rejected, reason, now)?;
+fn refuse(
+    connection: &Connection,
+    item: &NewItem,
+    reason: &str,
+    now: Timestamp,
+) -> rusqlite::Result<Untaken> {
     let text = format!("This message was not taken: {reason}. Send it again when the others are answered.");
-    outbox::insert_for_item(connection, item, OutboxState::Error, &text, now)
+    let line = outbox::insert_for_item(connection, item, OutboxState::Error, &text, now)?;
+    let item = end_untaken(connection, &item.id, ItemOutcome::Rejected, reason, now)?;
+    Ok(Untaken { item, line: Some(line) })
 }
 
 /// Shortens `oldest` into `next`; whoever waits for `oldest` waits for `next` from here on.
-fn fold(connection: &Connection, oldest: &Item, next: &Item, now: Timestamp) -> rusqlite::Result<()> {
+fn fold(connection: &Connection, oldest: &Item, next: &Item, now: Timestamp) -> rusqlite::Result<Untaken> {
     let short: String = oldest.new.content.chars().take(SHORTENED_LENGTH).collect();
     let cut = if short.len() < oldest.new.content.len() { " […]" } else { "" };
     let content = format!("(earlier, shortened: {short}{cut})\n{}", next.new.content);
-    connection.execute(
-        "UPDATE queue_items SET content = ?2 WHERE id = ?1",
-        params![next.new.id.as_str(), content],
-    )?;
-    connection.execute(
-        "UPDATE queue_items SET root_request_id = ?2 WHERE id = ?1",
-        params![oldest.new.id.as_str(), next.new.root_request_id.as_str()],
-    )?;
-    end_untaken(connection, &oldest.new.id, ItemOutcome::Merged, "shortened into the next message", now)
+    connection
+        .prepare_cached("UPDATE queue_items SET content = ?2 WHERE id = ?1")?
+        .execute(params![next.new.id.as_str(), content])?;
+    merge_trees(connection, &oldest.new.root_request_id, &next.new.root_request_id)?;
+    let reason = "shortened into the next message";
+    let item = end_untaken(connection, &oldest.new.id, ItemOutcome::Merged, reason, now)?;
+    Ok(Untaken { item, line: None })
 }

@@ -22,7 +22,7 @@ impl Agents {
 
 pub(super) fn find(connection: &Connection, label: &SessionLabel) -> rusqlite::Result<Option<SessionRecord>> {
     connection
-        .prepare_cached(&format!("SELECT {} FROM sessions WHERE label = ?1", rows::SESSION_COLUMNS))?
+        .prepare_cached(concat!("SELECT ", rows::session_columns!(), " FROM sessions WHERE label = ?1"))?
         .query_row([label.as_str()], rows::session)
         .optional()
 }

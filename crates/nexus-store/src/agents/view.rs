@@ -86,20 +86,17 @@ impl Agents {
         self.database
             .read(move |connection| {
                 let sessions: Vec<SessionRow> = connection
-                    .prepare_cached(&format!(
-                        "SELECT {}, \
+                    .prepare_cached(concat!("SELECT ", rows::session_columns!(), ", \
                          COALESCE((SELECT depth + 1 FROM turns WHERE turns.id = sessions.head_turn_id), 0), \
                          (SELECT COUNT(*) FROM queue_items WHERE session_label = label AND queue_items.status = 'pending'), \
                          EXISTS (SELECT 1 FROM queue_items WHERE session_label = label AND queue_items.status = 'processing') \
-                         FROM sessions ORDER BY updated_at DESC, label LIMIT ?1",
-                        rows::SESSION_COLUMNS
-                    ))?
+                         FROM sessions ORDER BY updated_at DESC, label LIMIT ?1"))?
                     .query_map([limit], |row| {
                         Ok(SessionRow {
                             session: rows::session(row)?,
-                            turns: row.get(12)?,
-                            queued: row.get(13)?,
-                            running: row.get(14)?,
+                            turns: row.get(13)?,
+                            queued: row.get(14)?,
+                            running: row.get(15)?,
                         })
                     })?
                     .collect::<rusqlite::Result<_>>()?;
@@ -117,11 +114,8 @@ impl Agents {
         self.database
             .read(move |connection| {
                 let items = connection
-                    .prepare_cached(&format!(
-                        "SELECT {} FROM queue_items WHERE root_request_id = \
-                         (SELECT root_request_id FROM queue_items WHERE request_id = ?1) ORDER BY enqueued_at, id",
-                        rows::ITEM_COLUMNS
-                    ))?
+                    .prepare_cached(concat!("SELECT ", rows::item_columns!(), " FROM queue_items WHERE root_request_id = \
+                         (SELECT root_request_id FROM queue_items WHERE request_id = ?1) ORDER BY enqueued_at, id"))?
                     .query_map([request.as_str()], rows::item)?
                     .collect::<rusqlite::Result<_>>()?;
                 Ok(items)

@@ -6,18 +6,23 @@
 
 use std::io;
 use std::os::unix::net::UnixStream as StdUnixStream;
-use std::path::PathBuf;
 use std::sync::Arc;
 
 use nexus_agent::tools::OpenRunSocket;
 use nexus_credentials::{CredentialFolder, Depth, scan};
 use nexus_memory::{Memory, Provenance};
 use nexus_protocol::run::{LONGEST_LINE, RunReply, RunRequest};
+use nexus_workspace::config::Settings;
+use nexus_workspace::trust::Trust;
+use nexus_workspace::{Layout, skills};
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
 use tokio::net::UnixStream;
 
 use crate::engine::explain;
+use crate::report::{self, StatusRequest};
 
+/// Longest skill text given, in bytes.
+const LONGEST_SKILL: u64 = 256 * 1024;
 /// Facts a `memory recall` inside a call gives at most.
 const RECALL_LIMIT: usize = 10;
 
@@ -25,7 +30,9 @@ const RECALL_LIMIT: usize = 10;
 #[derive(Debug)]
 pub(crate) struct RunCommands {
     pub(crate) environment: Vec<(String, String)>,
-    pub(crate) credentials: PathBuf,
+    pub(crate) layout: Layout,
+    pub(crate) settings: Settings,
+    pub(crate) trust: Trust,
     pub(crate) memory: Memory,
     pub(crate) runtime: tokio::runtime::Handle,
 }
@@ -72,6 +79,9 @@ impl RunCommands {
     async fn run(&self, arguments: &[String]) -> RunReply {
         let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
         match words.as_slice() {
+            ["status", ..] => self.status(),
+            ["skills", "list", ..] => self.skills(),
+            ["skills", "use", name] => self.skill(name),
             ["credential", "scan", flags @ ..] => self.credential_scan(flags),
             ["credential", "list", ..] => self.credential_list(),
             ["memory", "recall", query @ ..] if !query.is_empty() => self.recall(&plain(query)).await,
@@ -79,7 +89,7 @@ impl RunCommands {
             _ => failed(
                 &format!("`nexus {}` is not available inside a tool call", words.join(" ")),
                 Some(
-                    "credential scan|list and memory recall|add are; for the rest ask the owner to run it in a terminal",
+                    "status, skills list|use, credential scan|list and memory recall|add are; for the rest ask the owner to run it in a terminal",
                 ),
             ),
         }
@@ -94,7 +104,7 @@ impl RunCommands {
             );
         }
         let depth = if flags.contains(&"--deep") { Depth::Deep } else { Depth::Known };
-        let folder = CredentialFolder::new(&self.credentials);
+        let folder = CredentialFolder::new(self.layout.credentials());
         let mut findings = scan(&self.environment, depth);
         let outcome = if flags.contains(&"--import") {
             folder.import(&mut findings)
@@ -120,8 +130,39 @@ impl RunCommands {
         done(text)
     }
 
+    fn status(&self) -> RunReply {
+        let request = StatusRequest { layout: &self.layout, settings: &self.settings, trust: self.trust };
+        match report::status(&request) {
+            Ok(status) => json(&status),
+            Err(error) => failed(&explain(&error), None),
+        }
+    }
+
+    fn skills(&self) -> RunReply {
+        match skills::names(&self.layout) {
+            Ok(names) if names.is_empty() => done("no skills are installed\n".to_owned()),
+            Ok(names) => done(names.iter().map(|name| format!("{name}\n")).collect()),
+            Err(error) => failed(&explain(&error), None),
+        }
+    }
+
+    fn skill(&self, name: &str) -> RunReply {
+        match skills::names(&self.layout) {
+            // Only a name from the list is ever looked up, so it cannot be a path to somewhere else.
+            Ok(names) if names.iter().any(|known| known == name) => {
+                let path = self.layout.skills().join(name).join("SKILL.md");
+                match nexus_base::file::read_text(&path, LONGEST_SKILL) {
+                    Ok(text) => done(text),
+                    Err(error) => failed(&explain(&error), None),
+                }
+            }
+            Ok(_) => failed(&format!("no skill {name}"), Some("`nexus skills list` shows what there is")),
+            Err(error) => failed(&explain(&error), None),
+        }
+    }
+
     fn credential_list(&self) -> RunReply {
-        match CredentialFolder::new(&self.credentials).list() {
+        match CredentialFolder::new(self.layout.credentials()).list() {
             Ok(listed) => json(&listed),
             Err(error) => failed(&explain(&error), None),
         }

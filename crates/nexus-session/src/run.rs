@@ -189,6 +189,9 @@ async fn end(shared: &Arc<Shared>, claimed: &ClaimedTurn, finish: FinishTurn) {
     passed(shared, &items, Stage::DeliverResponse, started, watch.elapsed());
     shared.see_to(aftermath, "whoever sent it had ended").await;
     shared.waiters.changed(&root);
+    if let Ok(Some((root, true))) = shared.parts.agents.quiescence(&root).await {
+        shared.parts.observer.publish(&root, BusBody::Quiescent { request_id: root.clone() });
+    }
     owed::project_later(shared, items, outbox);
 }
 

@@ -48,7 +48,9 @@ pub(super) fn compose(
     let memory = Memory::new(store.memory().clone());
     let commands = Arc::new(RunCommands {
         environment: options.environment.clone(),
-        credentials: options.layout.credentials(),
+        layout: options.layout.clone(),
+        settings: settings.clone(),
+        trust: super::standing(options),
         memory: memory.clone(),
         runtime: tokio::runtime::Handle::current(),
     });

@@ -15,6 +15,7 @@ mod measure;
 mod random;
 mod schemas;
 mod soak;
+mod transcript;
 
 /// Checks, benches and soaks of Nexus.
 #[derive(Debug, Parser)]
@@ -33,6 +34,12 @@ enum Task {
     /// Measures and prints the numbers beside their bars.
     #[command(subcommand)]
     Bench(bench::Bench),
+    /// Writes a real conversation into README.md.
+    Transcript {
+        /// Program to talk to instead of a fresh release build.
+        #[arg(long)]
+        binary: Option<std::path::PathBuf>,
+    },
     /// Runs a loop for as long as it takes to trust it.
     #[command(subcommand)]
     Soak(soak::Soak),
@@ -43,6 +50,7 @@ fn main() -> Result<()> {
         Task::Check => check::run_all(),
         Task::Schemas => schemas::write(),
         Task::Bench(bench) => bench::run(&bench),
+        Task::Transcript { binary } => transcript::write(binary.as_deref()),
         Task::Soak(soak) => soak::run(soak),
     }
 }

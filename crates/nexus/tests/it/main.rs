@@ -14,6 +14,7 @@ mod kernel_crashes;
 mod kernel_inside;
 mod kernel_serving;
 mod lifecycle;
+mod readme_is_real;
 mod tidy;
 mod up_from_nothing;
 mod without_a_daemon;

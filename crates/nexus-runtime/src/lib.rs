@@ -1,11 +1,13 @@
 //! The daemon: boot order, eight-stage pipeline, reload, composition; status and trace reports;
 //! `init` as composition of the folder and its databases.
 
+pub mod backup;
 mod between;
 mod boot;
 mod bus;
 mod control;
 pub mod credentials;
+pub mod doctor;
 mod engine;
 mod error;
 mod init;

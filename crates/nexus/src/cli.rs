@@ -62,10 +62,20 @@ pub(crate) enum Command {
     Config(commands::config::Arguments),
     /// See which credentials exist; values are never shown
     Credential(commands::credential::Arguments),
+    /// See what the workspace can be taught, and accept it
+    Skills(commands::skills::Arguments),
     /// Ask or feed the memory
     Memory(commands::memory::Arguments),
     /// Show the daemon's log
     Logs(commands::logs::Arguments),
+    /// Look at every part of the workspace and say what to do
+    Doctor(commands::doctor::Arguments),
+    /// Copy the whole workspace, at one moment and without secrets
+    Backup(commands::backup::Arguments),
+    /// Make a workspace from a backup
+    Restore(commands::restore::Arguments),
+    /// Show what models were used for how much
+    Usage(commands::usage::Arguments),
     /// Accept a copied or cloned workspace as your own
     Trust(commands::trust::Arguments),
     /// Govern the workspaces of this machine: serve, create, list, destroy
@@ -95,8 +105,13 @@ pub(crate) fn run() -> Outcome {
         Command::Identity(arguments) => commands::identity::run(&context, &arguments),
         Command::Config(arguments) => commands::config::run(&context, &arguments),
         Command::Credential(arguments) => commands::credential::run(&context, &arguments),
+        Command::Skills(arguments) => commands::skills::run(&context, &arguments),
         Command::Memory(arguments) => commands::memory::run(&context, &arguments),
         Command::Logs(arguments) => commands::logs::run(&context, &arguments),
+        Command::Doctor(arguments) => commands::doctor::run(&context, &arguments),
+        Command::Backup(arguments) => commands::backup::run(&context, &arguments),
+        Command::Restore(arguments) => commands::restore::run(&context, &arguments),
+        Command::Usage(arguments) => commands::usage::run(&context, &arguments),
         Command::Trust(arguments) => commands::trust::run(&context, &arguments),
         Command::Kernel(arguments) => kernel::run(&arguments),
         Command::Ws(arguments) => kernel::ws::run(&arguments),

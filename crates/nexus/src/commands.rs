@@ -1,21 +1,26 @@
 //! One file per command family: its arguments, its help and what it does.
 
+pub(crate) mod backup;
 pub(crate) mod chat;
 pub(crate) mod completions;
 pub(crate) mod config;
 pub(crate) mod credential;
+pub(crate) mod doctor;
 pub(crate) mod identity;
 pub(crate) mod init;
 pub(crate) mod logs;
 pub(crate) mod memory;
 mod reports;
+pub(crate) mod restore;
 pub(crate) mod sessions;
+pub(crate) mod skills;
 pub(crate) mod start;
 pub(crate) mod status;
 pub(crate) mod stop;
 pub(crate) mod trace;
 pub(crate) mod trust;
 pub(crate) mod up;
+pub(crate) mod usage;
 
 use crate::failure::Failure;
 
@@ -32,4 +37,9 @@ pub(crate) fn environment() -> Vec<(String, String)> {
     std::env::vars_os()
         .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)))
         .collect()
+}
+
+/// Returns the person's home folder.
+pub(crate) fn home() -> Option<std::path::PathBuf> {
+    std::env::var_os("HOME").map(std::path::PathBuf::from).filter(|path| path.is_absolute())
 }

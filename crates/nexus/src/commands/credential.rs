@@ -5,8 +5,6 @@ mod add;
 mod scan;
 mod verify;
 
-use std::path::PathBuf;
-
 use clap::{Args, Subcommand};
 use nexus_base::file::FileError;
 use nexus_credentials::{
@@ -193,7 +191,7 @@ fn get(layout: &Layout, folder: &CredentialFolder, name: &str, raw: bool) -> Out
 
 fn sync(layout: &Layout, folder: &CredentialFolder, format: Format) -> Outcome {
     let variables = super::environment();
-    let home = home();
+    let home = super::home();
     let request =
         SyncRequest { environment: &variables, home: home.as_deref(), ttl: std::time::Duration::ZERO };
     let mut report = boot_sync(folder, &request).map_err(|error| file_failure(&error))?;
@@ -297,12 +295,8 @@ fn one(folder: &CredentialFolder, name: &str) -> Result<(Reference, nexus_creden
 
 /// Makes the resolver that fits a workspace and this shell.
 fn resolver(layout: &Layout) -> Resolver {
-    let home = home();
+    let home = super::home();
     nexus_runtime::credentials::resolver(layout, standing(layout), &super::environment(), home.as_deref())
-}
-
-fn home() -> Option<PathBuf> {
-    std::env::var_os("HOME").map(PathBuf::from).filter(|path| path.is_absolute())
 }
 
 fn find_failure(error: &FindError) -> Failure {
@@ -319,7 +313,7 @@ fn find_failure(error: &FindError) -> Failure {
 }
 
 /// Renders a value by the word it has on the wire.
-fn word(value: &impl serde::Serialize) -> String {
+pub(super) fn word(value: &impl serde::Serialize) -> String {
     match serde_json::to_value(value) {
         Ok(serde_json::Value::String(text)) => text,
         Ok(other) => other.to_string(),

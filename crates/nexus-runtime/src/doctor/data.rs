@@ -1,0 +1,50 @@
+//! The six databases and who holds the workspace.
+
+use nexus_base::lock;
+use nexus_store::{DatabaseName, Store, StoreError};
+
+use super::{Check, Condition, DoctorRequest};
+
+pub(super) fn look(request: &DoctorRequest<'_>, checks: &mut Vec<Check>) {
+    let layout = request.layout;
+    let holder = lock::inspect(&layout.lock());
+    checks.push(match &holder {
+        Some(holder) => {
+            let port = holder.note.as_deref().map(|port| format!(" on port {port}")).unwrap_or_default();
+            Check::fine("daemon", format!("running as process {}{port}", holder.pid))
+        }
+        None => Check::fine("daemon", "not running"),
+    });
+    let mut whole = 0;
+    for name in DatabaseName::ALL {
+        match Store::faults(&layout.data(), name) {
+            Ok(faults) if faults.is_empty() => whole += 1,
+            Ok(faults) => checks.push(
+                Check::new("databases", Condition::Broken, format!("{name}: {}", faults.join("; ")))
+                    .hint("stop the daemon and restore a backup with `nexus restore`"),
+            ),
+            Err(StoreError::Missing { .. }) if request.fix && holder.is_none() => {
+                checks.push(match Store::create(&layout.data()) {
+                    Ok(_) => {
+                        Check::new("databases", Condition::Fixed, format!("{name} was missing, made empty"))
+                    }
+                    Err(error) => Check::new("databases", Condition::Broken, error.to_string()),
+                });
+            }
+            Err(error) => {
+                let hint = match &error {
+                    StoreError::Missing { .. } => {
+                        "`nexus restore` brings a backup back; `nexus doctor --fix` makes an empty one"
+                            .to_owned()
+                    }
+                    other => other.hint().unwrap_or_default(),
+                };
+                let message = format!("{name}: {}", crate::engine::explain(&error));
+                checks.push(Check::new("databases", Condition::Broken, message).hint(hint));
+            }
+        }
+    }
+    if whole > 0 {
+        checks.push(Check::fine("databases", format!("{whole} of {} whole", DatabaseName::ALL.len())));
+    }
+}

@@ -1,0 +1,57 @@
+//! `nexus restore`: a workspace made from a backup.
+
+use std::path::PathBuf;
+
+use clap::Args;
+use nexus_runtime::backup::{RestoreRequest, restore};
+
+use super::backup::failure;
+use crate::context::{Context, trust_folder};
+use crate::failure::Outcome;
+use crate::output::{self, Format};
+
+/// Arguments of `nexus restore`.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+The workspace named by --workspace must not exist yet. It gets a new token. Replies that had not been delivered when
+the backup was made are kept in the history and not sent again.
+
+Example:
+  nexus restore nexus-backup-20260102 --workspace ~/nexus --trust")]
+pub(crate) struct Arguments {
+    /// The backup's folder
+    backup: PathBuf,
+    /// Vouch for the backup: it is yours, and what it brings along may work
+    #[arg(long)]
+    trust: bool,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+}
+
+/// Runs `nexus restore`.
+pub(crate) fn run(context: &Context, arguments: &Arguments) -> Outcome {
+    let layout = context.layout()?;
+    let trust_folder = trust_folder()?;
+    let request = RestoreRequest {
+        backup: &arguments.backup,
+        layout: &layout,
+        trust_folder: &trust_folder,
+        trust: arguments.trust,
+    };
+    let report = restore(&request).map_err(|error| failure(&error))?;
+    if Format::from_flag(arguments.json) == Format::Json {
+        return output::json(&report);
+    }
+    output::line(&format!("{} files restored to {}", report.files, report.workspace.display()))?;
+    if report.held_replies > 0 {
+        output::line(&format!(
+            "{} replies were waiting; they are in the history and are not sent again",
+            report.held_replies
+        ))?;
+    }
+    if !report.trust.is_trusted() {
+        output::remark("hint: if the backup is yours, `nexus trust` lets what it brings along work");
+    }
+    Ok(())
+}

@@ -1,0 +1,295 @@
+//! `nexus skills`: what the workspace can be taught, what each skill brings, and whether its owner
+//! accepted exactly that. Nothing of a skill is run here.
+
+use std::io::BufRead;
+use std::path::PathBuf;
+
+use clap::{Args, Subcommand};
+use nexus_credentials::{CredentialFolder, Status};
+use nexus_workspace::Layout;
+use nexus_workspace::skills::{
+    self, Consent, CredentialState, Entry, Manifest, SkillKind, Surroundings, accept, manifest, note_use,
+    write_manifest,
+};
+use serde_json::json;
+
+use super::credential::word;
+use crate::context::{Context, trust_folder};
+use crate::failure::{Exit, Failure, Outcome};
+use crate::output::{self, Format};
+
+/// Arguments of `nexus skills`.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+A skill is a folder skills/NAME with a SKILL.md in it. Putting one there runs nothing; before it is used, look at
+what it brings and accept it. A skill that changes asks again.
+
+Examples:
+  nexus skills list
+  nexus skills info gmail
+  nexus skills verify gmail --accept")]
+pub(crate) struct Arguments {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// List skills and what they make possible
+    #[command(after_help = "Example:\n  nexus skills list --tools --json")]
+    List {
+        /// Only skills about programs
+        #[arg(long)]
+        tools: bool,
+        /// Only skills about services
+        #[arg(long)]
+        connectors: bool,
+        /// Only skills about ways of working
+        #[arg(long)]
+        guides: bool,
+        /// Print JSON
+        #[arg(long)]
+        json: bool,
+    },
+    /// Print a skill's instructions
+    #[command(after_help = "Example:\n  nexus skills use gmail")]
+    Use {
+        /// Which one
+        name: String,
+        /// Accept it as it is, without being asked
+        #[arg(long)]
+        yes: bool,
+    },
+    /// Show what a skill brings: files, hash, permissions, what looks odd
+    #[command(after_help = "Example:\n  nexus skills info gmail --json")]
+    Info {
+        /// Which one
+        name: String,
+        /// Print JSON
+        #[arg(long)]
+        json: bool,
+    },
+    /// Look at all skills again and write state/skills/manifest.json
+    #[command(after_help = "Example:\n  nexus skills scan")]
+    Scan {
+        /// Print JSON
+        #[arg(long)]
+        json: bool,
+    },
+    /// Compare skills with what was accepted; exit code 1 when one is new, changed or odd
+    #[command(after_help = "Examples:\n  nexus skills verify\n  nexus skills verify gmail --accept")]
+    Verify {
+        /// Which one; all when left out
+        name: Option<String>,
+        /// Accept it as it is
+        #[arg(long, requires = "name")]
+        accept: bool,
+        /// Print JSON
+        #[arg(long)]
+        json: bool,
+    },
+}
+
+/// Runs `nexus skills`.
+pub(crate) fn run(context: &Context, arguments: &Arguments) -> Outcome {
+    let layout = context.existing()?;
+    match &arguments.command {
+        Command::List { tools, connectors, guides, json } => {
+            let mut found = look(&layout)?;
+            if *tools || *connectors || *guides {
+                found.skills.retain(|skill| match skill.head.kind {
+                    SkillKind::Tool => *tools,
+                    SkillKind::Connector => *connectors,
+                    SkillKind::Guide => *guides,
+                });
+            }
+            list(&found, Format::from_flag(*json))
+        }
+        Command::Use { name, yes } => follow(&layout, name, *yes),
+        Command::Info { name, json } => {
+            let entry = one(&layout, name)?;
+            if *json {
+                return output::json(&json!({ "skill": entry, "permissions": entry.permissions() }));
+            }
+            show(&entry)
+        }
+        Command::Scan { json } => {
+            let found = look(&layout)?;
+            let path = write_manifest(&layout, &found).map_err(|error| Failure::caused(&error))?;
+            if *json {
+                return output::json(&found);
+            }
+            for skill in found.skills.iter().filter(|skill| !skill.consent.is_given()) {
+                show(skill)?;
+                output::line("")?;
+            }
+            output::line(&format!("{} skills written to {}", found.skills.len(), path.display()))
+        }
+        Command::Verify { name, accept, json } => verify(&layout, name.as_deref(), *accept, *json),
+    }
+}
+
+fn look(layout: &Layout) -> Result<Manifest, Failure> {
+    let accounts = CredentialFolder::new(layout.credentials())
+        .list()
+        .map_err(|error| Failure::caused(&error).hint("check the folder's owner and permissions"))?;
+    let credential = |service: &str| {
+        let mut of_service = accounts.iter().filter(|one| one.service.as_str() == service).peekable();
+        if of_service.peek().is_none() {
+            return CredentialState::Missing;
+        }
+        let usable =
+            of_service.any(|one| matches!(one.status, Status::Ready | Status::Active | Status::Cooldown));
+        if usable { CredentialState::Usable } else { CredentialState::Broken }
+    };
+    let path: Vec<PathBuf> =
+        std::env::var_os("PATH").map(|path| std::env::split_paths(&path).collect()).unwrap_or_default();
+    let trust = trust_folder()?;
+    let surroundings = Surroundings { path, credential: &credential, trust: &trust };
+    manifest(layout, &surroundings).map_err(|error| Failure::caused(&error))
+}
+
+fn one(layout: &Layout, name: &str) -> Result<Entry, Failure> {
+    look(layout)?.skills.into_iter().find(|skill| skill.name == name).ok_or_else(|| {
+        Failure::new(format!("no skill {name:?}"))
+            .hint("nexus skills list shows those there are")
+            .exit(Exit::Missing)
+    })
+}
+
+fn list(found: &Manifest, format: Format) -> Outcome {
+    if format == Format::Json {
+        // Files and hashes are what `info` and `scan` are for.
+        let skills: Vec<_> =
+            found.skills.iter().map(|skill| Entry { inspection: None, ..skill.clone() }).collect();
+        return output::json(&json!({ "skills": skills, "capabilities": found.capabilities }));
+    }
+    if found.skills.is_empty() {
+        output::remark("hint: a skill is a folder skills/NAME with a SKILL.md in it");
+        return output::line("no skills yet");
+    }
+    let rows = found
+        .skills
+        .iter()
+        .map(|skill| {
+            let description = output::shorten(&skill.head.description, 60);
+            vec![
+                skill.name.clone(),
+                word(&skill.head.kind),
+                word(&skill.status),
+                word(&skill.consent),
+                description,
+            ]
+        })
+        .collect();
+    output::table(&["SKILL", "KIND", "STATUS", "CONSENT", "DESCRIPTION"], rows)
+}
+
+fn show(skill: &Entry) -> Outcome {
+    output::line(&format!("{}: {}", skill.name, output::shorten(&skill.head.description, 200)))?;
+    output::line(&format!("status       {}, {}", word(&skill.status), word(&skill.consent)))?;
+    for missing in &skill.missing {
+        output::line(&format!("missing      {}", output::single_line(missing)))?;
+    }
+    for granted in skill.permissions() {
+        output::line(&format!("permission   {}", output::single_line(&granted)))?;
+    }
+    if let Some(problem) = &skill.problem {
+        output::line(&format!("problem      {}", output::single_line(problem)))?;
+    }
+    let Some(found) = &skill.inspection else { return Ok(()) };
+    output::line(&format!("hash         {}", found.hash))?;
+    for file in &found.files {
+        let kind = word(&file.kind);
+        output::line(&format!(
+            "file         {} {kind:<7} {:>8} {}",
+            file.mode,
+            file.size,
+            output::single_line(&file.path)
+        ))?;
+    }
+    for odd in &found.suspicions {
+        let line = odd.line.map(|line| format!(":{line}")).unwrap_or_default();
+        output::line(&format!("LOOK         {}{line} {}", output::single_line(&odd.file), odd.what))?;
+    }
+    Ok(())
+}
+
+fn follow(layout: &Layout, name: &str, yes: bool) -> Outcome {
+    let entry = one(layout, name)?;
+    if !entry.consent.is_given() {
+        if !yes && !agreed(&entry)? {
+            return Err(Failure::new(format!("skill {name} is not accepted")).hint(format!(
+                "look with `nexus skills info {name}`, accept with `nexus skills verify {name} --accept`"
+            )));
+        }
+        record(layout, &entry)?;
+    }
+    let text = skills::read(layout, name)
+        .map_err(|error| Failure::caused(&error))?
+        .ok_or_else(|| Failure::new(format!("skill {name} is gone")).exit(Exit::Missing))?;
+    // The instructions are worth more than the note about their use.
+    if let Err(error) = note_use(layout, name) {
+        output::remark(&format!("warning: {error}"));
+    }
+    output::text(&output::harmless(&text))
+}
+
+fn agreed(entry: &Entry) -> Result<bool, Failure> {
+    if !output::stdin_is_terminal() || !output::stdout_is_terminal() {
+        return Ok(false);
+    }
+    show(entry)?;
+    let question = match entry.consent {
+        Consent::New => "Nobody accepted this skill yet. Use it as it is? [y/N] ",
+        Consent::Changed => "This skill changed since you accepted it. Use it as it is now? [y/N] ",
+        Consent::Accepted => return Ok(true),
+    };
+    output::remark_part(question);
+    let mut answer = String::new();
+    std::io::stdin()
+        .lock()
+        .read_line(&mut answer)
+        .map_err(|error| Failure::new(format!("reading the answer: {error}")))?;
+    Ok(matches!(answer.trim().to_lowercase().as_str(), "y" | "yes"))
+}
+
+fn record(layout: &Layout, entry: &Entry) -> Outcome {
+    let Some(found) = &entry.inspection else {
+        return Err(Failure::new(format!("skill {} cannot be looked at", entry.name)));
+    };
+    accept(&trust_folder()?, layout, &entry.name, found)
+        .map_err(|error| Failure::caused(&error).hint(error.hint()))
+}
+
+fn verify(layout: &Layout, name: Option<&str>, accepting: bool, json: bool) -> Outcome {
+    let mut chosen = match name {
+        Some(name) => vec![one(layout, name)?],
+        None => look(layout)?.skills,
+    };
+    if accepting {
+        for entry in &mut chosen {
+            record(layout, entry)?;
+            entry.consent = Consent::Accepted;
+        }
+    }
+    let odd = |entry: &Entry| entry.inspection.as_ref().map_or(0, |found| found.suspicions.len());
+    if json {
+        output::json(&json!({ "skills": chosen }))?;
+    } else {
+        let rows = chosen
+            .iter()
+            .map(|entry| {
+                let hash = entry.inspection.as_ref().map(|found| found.hash.clone()).unwrap_or_default();
+                vec![entry.name.clone(), word(&entry.consent), odd(entry).to_string(), hash]
+            })
+            .collect();
+        output::table(&["SKILL", "CONSENT", "ODD", "HASH"], rows)?;
+    }
+    let open = chosen.iter().filter(|entry| !entry.consent.is_given()).count();
+    if open > 0 {
+        return Err(Failure::new(format!("{open} of {} are not accepted as they are", chosen.len()))
+            .hint("nexus skills info NAME shows what a skill brings; verify NAME --accept accepts it"));
+    }
+    Ok(())
+}

@@ -58,13 +58,16 @@ pub(crate) fn measure(binary: &Path, options: &Options, tokio: &Runtime, report:
     full.start()?;
     let client = full.client()?;
     tokio.block_on(conversation::onboard(&client))?;
-    let before = full.resident_kilobytes()?;
-    // Each turn leaves an inbound and an outbound event.
-    tokio.block_on(conversation::fill(&client, 1_000.min(options.rows / 2)))?;
-    std::thread::sleep(SETTLE);
-    let what = format!("memory after 1,000 turns (before: {:.1} MB)", before as f64 / 1e3);
-    resident(&full, report, &what, "flat", None)?;
-    tokio.block_on(conversation::fill(&client, (options.rows / 2).saturating_sub(1_000)))?;
+    // Each turn leaves an inbound and an outbound event. A leak would show between the second row
+    // and the third; the first has caches and threads still to come.
+    let turns = options.rows / 2;
+    let mut done = 0;
+    for share in [turns / 50, turns / 5, turns] {
+        tokio.block_on(conversation::fill(&client, share - done))?;
+        done = share;
+        std::thread::sleep(SETTLE);
+        resident(&full, report, &format!("memory after {done} turns in 16 sessions"), "flat", None)?;
+    }
     full.stop()?;
 
     println!("starts of the full workspace …");

@@ -46,6 +46,8 @@ pub struct WriterFigures {
     pub commits: u64,
     /// Commits that were synced before anybody was told.
     pub synced_commits: u64,
+    /// Frames of the log that the latest of them made safe from a loss of power.
+    pub synced_frames: u64,
     /// Checkpoints made while running.
     pub checkpoints: u64,
 }
@@ -56,6 +58,7 @@ pub(crate) struct WriterState {
     jobs: AtomicU64,
     commits: AtomicU64,
     synced_commits: AtomicU64,
+    synced_frames: AtomicU64,
     checkpoints: AtomicU64,
     last_failure: Mutex<Option<StoreError>>,
 }
@@ -66,6 +69,7 @@ impl WriterState {
             jobs: self.jobs.load(Ordering::Relaxed),
             commits: self.commits.load(Ordering::Relaxed),
             synced_commits: self.synced_commits.load(Ordering::Relaxed),
+            synced_frames: self.synced_frames.load(Ordering::Relaxed),
             checkpoints: self.checkpoints.load(Ordering::Relaxed),
         }
     }
@@ -224,6 +228,8 @@ impl Writer {
         self.statement("COMMIT")?;
         self.state.commits.fetch_add(1, Ordering::Relaxed);
         if sync == Sync::Full {
+            let frames = u64::try_from(self.frames.load(Ordering::Relaxed)).unwrap_or(0);
+            self.state.synced_frames.store(frames, Ordering::Relaxed);
             self.state.synced_commits.fetch_add(1, Ordering::Relaxed);
         }
         Ok(())

@@ -4,9 +4,12 @@
 
 mod abort;
 mod cascade;
+mod lives;
 mod panics;
+mod prompts;
 mod queue_modes;
 mod resume;
 mod support;
 mod trees;
+mod turn_limits;
 mod workers;

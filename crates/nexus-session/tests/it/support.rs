@@ -163,7 +163,7 @@ impl Model for Script {
 
 struct TestEngine {
     layout: Layout,
-    model: Arc<Script>,
+    model: Arc<dyn Model>,
     store: Store,
 }
 
@@ -184,7 +184,7 @@ impl Engine for TestEngine {
         Ok(Agent::new(AgentParts {
             layout: self.layout.clone(),
             settings: Arc::new(loaded.settings),
-            model: Arc::clone(&self.model) as Arc<dyn Model>,
+            model: Arc::clone(&self.model),
             toolbox: Toolbox::new(
                 request.role,
                 Arc::new(files),
@@ -204,15 +204,28 @@ impl Engine for TestEngine {
     }
 }
 
+type Reaction = Box<dyn Fn(&BusBody) + Send>;
+
 #[derive(Default)]
 pub(crate) struct Watcher {
     pub(crate) events: Mutex<Vec<BusBody>>,
     pub(crate) projected: Mutex<Vec<String>>,
+    reaction: Mutex<Option<Reaction>>,
+}
+
+impl Watcher {
+    /// Does something at the moment an event is published.
+    pub(crate) fn when(&self, reaction: impl Fn(&BusBody) + Send + 'static) {
+        *self.reaction.lock().unwrap() = Some(Box::new(reaction));
+    }
 }
 
 #[async_trait]
 impl Observer for Watcher {
     fn publish(&self, _root: &RequestId, body: BusBody) {
+        if let Some(reaction) = &*self.reaction.lock().unwrap() {
+            reaction(&body);
+        }
         self.events.lock().unwrap().push(body);
     }
 
@@ -248,13 +261,38 @@ pub(crate) fn limits() -> BrokerLimits {
     }
 }
 
+/// Makes an empty workspace.
+pub(crate) fn workspace() -> (tempfile::TempDir, std::path::PathBuf) {
+    let folder = tempfile::tempdir().unwrap();
+    let root = folder.path().join("ws");
+    let layout = Layout::new(&root);
+    prepare_tree(&layout, &TrustFolder::at(folder.path().join("trust"))).unwrap();
+    Store::create(&layout.data()).unwrap();
+    (folder, root)
+}
+
+/// Begins one life of a sessions room.
+pub(crate) fn life(
+    root: &std::path::Path,
+    model: Arc<dyn Model>,
+    observer: Arc<dyn Observer>,
+    limits: BrokerLimits,
+) -> (Store, Broker) {
+    let layout = Layout::new(root);
+    let store = Store::open(&layout.data(), OpenMode::ReadWrite).unwrap();
+    let broker = Broker::new(BrokerParts {
+        agents: store.agents().clone(),
+        boot: BootId::generate(),
+        engine: Arc::new(TestEngine { layout, model, store: store.clone() }),
+        observer,
+        limits,
+    });
+    (store, broker)
+}
+
 impl Room {
     pub(crate) fn new(model: Arc<Script>, limits: BrokerLimits) -> Self {
-        let folder = tempfile::tempdir().unwrap();
-        let root = folder.path().join("ws");
-        let layout = Layout::new(&root);
-        prepare_tree(&layout, &TrustFolder::at(folder.path().join("trust"))).unwrap();
-        Store::create(&layout.data()).unwrap();
+        let (folder, root) = workspace();
         let mut room = Self::open(&root, model, limits);
         room._folder = Some(folder);
         room
@@ -262,16 +300,13 @@ impl Room {
 
     /// Begins another life over the same files.
     pub(crate) fn open(root: &std::path::Path, model: Arc<Script>, limits: BrokerLimits) -> Self {
-        let layout = Layout::new(root);
-        let store = Store::open(&layout.data(), OpenMode::ReadWrite).unwrap();
         let watcher = Arc::new(Watcher::default());
-        let broker = Broker::new(BrokerParts {
-            agents: store.agents().clone(),
-            boot: BootId::generate(),
-            engine: Arc::new(TestEngine { layout, model: Arc::clone(&model), store: store.clone() }),
-            observer: Arc::clone(&watcher) as Arc<dyn Observer>,
+        let (store, broker) = life(
+            root,
+            Arc::clone(&model) as Arc<dyn Model>,
+            Arc::clone(&watcher) as Arc<dyn Observer>,
             limits,
-        });
+        );
         Self { _folder: None, root: root.to_owned(), store, broker, watcher, model }
     }
 

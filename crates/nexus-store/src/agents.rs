@@ -47,3 +47,6 @@ impl Agents {
         self.database.flush().await
     }
 }
+
+#[cfg(test)]
+mod tests;

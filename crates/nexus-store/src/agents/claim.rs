@@ -77,7 +77,7 @@ impl Agents {
     }
 }
 
-fn claim(
+pub(super) fn claim(
     connection: &Connection,
     label: &SessionLabel,
     boot: &BootId,
@@ -151,7 +151,7 @@ fn left_over(connection: &Connection, label: &SessionLabel) -> rusqlite::Result<
     connection
         .prepare_cached(
             "SELECT turn_id FROM queue_items \
-             WHERE session_label = ?1 AND status = 'processing' ORDER BY enqueued_at LIMIT 1",
+             WHERE session_label = ?1 AND status <> 'done' AND status = 'processing' ORDER BY enqueued_at LIMIT 1",
         )?
         .query_row([label.as_str()], |row| Ok(TurnId::new(row.get::<_, String>(0)?)))
         .optional()
@@ -181,7 +181,7 @@ fn resume(
     let overtaken: bool = connection
         .prepare_cached(
             "SELECT EXISTS (SELECT 1 FROM queue_items \
-             WHERE session_label = ?1 AND status = 'pending' AND mode = 'interrupt')",
+             WHERE session_label = ?1 AND status <> 'done' AND status = 'pending' AND mode = 'interrupt')",
         )?
         .query_row([claimed.session.label.as_str()], |row| row.get(0))?;
     Ok(if overtaken { Claim::Overtaken(claimed) } else { Claim::Resumed(claimed) })
@@ -194,7 +194,7 @@ fn next_batch(connection: &Connection, label: &SessionLabel) -> rusqlite::Result
         .prepare_cached(concat!(
             "SELECT ",
             rows::item_columns!(),
-            " FROM queue_items WHERE session_label = ?1 AND status = 'pending' ORDER BY enqueued_at, id"
+            " FROM queue_items WHERE session_label = ?1 AND status <> 'done' AND status = 'pending' ORDER BY enqueued_at, id"
         ))?
         .query_map([label.as_str()], rows::item)?
         .collect::<rusqlite::Result<_>>()?;

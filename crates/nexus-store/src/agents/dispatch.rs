@@ -278,7 +278,7 @@ fn end_worker(
     end_waiting(connection, label, None, reason, now, aftermath)?;
     let running: Option<String> = connection
         .prepare_cached(
-            "SELECT turn_id FROM queue_items WHERE session_label = ?1 AND status = 'processing' LIMIT 1",
+            "SELECT turn_id FROM queue_items WHERE session_label = ?1 AND status <> 'done' AND status = 'processing' LIMIT 1",
         )?
         .query_row([label.as_str()], |row| row.get(0))
         .optional()?;
@@ -310,7 +310,7 @@ pub(super) fn end_waiting(
     let waiting: Vec<QueueItemId> = connection
         .prepare_cached(
             "SELECT id FROM queue_items \
-             WHERE session_label = ?1 AND status = 'pending' AND (?2 IS NULL OR kind = ?2) ORDER BY enqueued_at, id",
+             WHERE session_label = ?1 AND status <> 'done' AND status = 'pending' AND (?2 IS NULL OR kind = ?2) ORDER BY enqueued_at, id",
         )?
         .query_map(params![label.as_str(), kind], |row| Ok(QueueItemId::new(row.get::<_, String>(0)?)))?
         .collect::<rusqlite::Result<_>>()?;

@@ -272,10 +272,10 @@ fn reply(
     Ok(vec![line])
 }
 
-fn has_waiting(connection: &Connection, label: &SessionLabel) -> rusqlite::Result<bool> {
+pub(super) fn has_waiting(connection: &Connection, label: &SessionLabel) -> rusqlite::Result<bool> {
     connection
         .prepare_cached(
-            "SELECT EXISTS (SELECT 1 FROM queue_items WHERE session_label = ?1 AND status = 'pending')",
+            "SELECT EXISTS (SELECT 1 FROM queue_items WHERE session_label = ?1 AND status <> 'done' AND status = 'pending')",
         )?
         .query_row([label.as_str()], |row| row.get(0))
 }

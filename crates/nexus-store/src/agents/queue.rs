@@ -228,7 +228,7 @@ pub(super) fn end_untaken(
 }
 
 /// Admits unless the queue is full; `None` means that it is, and nothing was written.
-fn admit_if_room(
+pub(super) fn admit_if_room(
     connection: &Connection,
     item: &NewItem,
     cap: usize,
@@ -240,7 +240,8 @@ fn admit_if_room(
     // Only a person's words count: dropping a worker's would lose work already paid for.
     let waiting: usize = connection
         .prepare_cached(
-            "SELECT COUNT(*) FROM queue_items WHERE session_label = ?1 AND status = 'pending' AND kind = 'message'",
+            "SELECT COUNT(*) FROM queue_items INDEXED BY queue_items_open \
+             WHERE session_label = ?1 AND status <> 'done' AND status = 'pending' AND kind = 'message'",
         )?
         .query_row([item.session.as_str()], |row| row.get(0))?;
     if waiting >= cap.max(1) {
@@ -265,7 +266,8 @@ fn admit_into_full(
         .prepare_cached(concat!(
             "SELECT ",
             rows::item_columns!(),
-            " FROM queue_items WHERE session_label = ?1 AND status = 'pending' AND kind = 'message' \
+            " FROM queue_items INDEXED BY queue_items_open \
+             WHERE session_label = ?1 AND status <> 'done' AND status = 'pending' AND kind = 'message' \
              ORDER BY enqueued_at, id"
         ))?
         .query_map([item.session.as_str()], rows::item)?

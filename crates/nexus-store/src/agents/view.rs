@@ -2,7 +2,7 @@
 
 use nexus_base::clock::Timestamp;
 use nexus_base::id::{MessageId, RequestId, SessionLabel, TurnId};
-use rusqlite::params;
+use rusqlite::{Connection, params};
 
 use super::Agents;
 use super::model::{Item, OutboxState, SessionRecord};
@@ -50,32 +50,7 @@ impl Agents {
         limit: usize,
     ) -> Result<Vec<HistoryLine>, StoreError> {
         let session = session.clone();
-        self.database
-            .read(move |connection| {
-                let mut lines: Vec<HistoryLine> = connection
-                    .prepare_cached(
-                        "SELECT id, turn_id, request_id, NULL AS state, content AS text, enqueued_at AS at, 0 AS late \
-                             FROM queue_items WHERE session_label = ?1 AND kind = 'message' \
-                         UNION ALL \
-                         SELECT message_id, turn_id, request_id, state, text, created_at, 1 \
-                             FROM outbox WHERE session_label = ?1 AND status = 'delivered' \
-                         ORDER BY at DESC, late DESC, 1 DESC LIMIT ?2",
-                    )?
-                    .query_map(params![session.as_str(), limit], |row| {
-                        Ok(HistoryLine {
-                            message_id: MessageId::new(row.get::<_, String>(0)?),
-                            turn_id: row.get::<_, Option<String>>(1)?.map(TurnId::new),
-                            request_id: RequestId::new(row.get::<_, String>(2)?),
-                            state: row.get(3)?,
-                            text: row.get(4)?,
-                            at: Timestamp(row.get(5)?),
-                        })
-                    })?
-                    .collect::<rusqlite::Result<_>>()?;
-                lines.reverse();
-                Ok(lines)
-            })
-            .await
+        self.database.read(move |connection| Ok(chat_history(connection, &session, limit)?)).await
     }
 
     /// Returns the sessions, most recently used first.
@@ -88,8 +63,8 @@ impl Agents {
                 let sessions: Vec<SessionRow> = connection
                     .prepare_cached(concat!("SELECT ", rows::session_columns!(), ", \
                          COALESCE((SELECT depth + 1 FROM turns WHERE turns.id = sessions.head_turn_id), 0), \
-                         (SELECT COUNT(*) FROM queue_items WHERE session_label = label AND queue_items.status = 'pending'), \
-                         EXISTS (SELECT 1 FROM queue_items WHERE session_label = label AND queue_items.status = 'processing') \
+                         (SELECT COUNT(*) FROM queue_items WHERE session_label = label AND queue_items.status <> 'done' AND queue_items.status = 'pending'), \
+                         EXISTS (SELECT 1 FROM queue_items WHERE session_label = label AND queue_items.status <> 'done' AND queue_items.status = 'processing') \
                          FROM sessions ORDER BY updated_at DESC, label LIMIT ?1"))?
                     .query_map([limit], |row| {
                         Ok(SessionRow {
@@ -122,4 +97,37 @@ impl Agents {
             })
             .await
     }
+}
+
+/// Both sides of the talk are cut before they are put together, so that a long one costs no more
+/// than a short one.
+pub(super) fn chat_history(
+    connection: &Connection,
+    session: &SessionLabel,
+    limit: usize,
+) -> rusqlite::Result<Vec<HistoryLine>> {
+    let mut lines: Vec<HistoryLine> = connection
+        .prepare_cached(
+            "SELECT * FROM (SELECT id, turn_id, request_id, NULL AS state, content AS text, enqueued_at AS at, 0 AS late \
+                 FROM queue_items WHERE session_label = ?1 AND kind = 'message' \
+                 ORDER BY enqueued_at DESC, id DESC LIMIT ?2) \
+             UNION ALL \
+             SELECT * FROM (SELECT message_id, turn_id, request_id, state, text, created_at, 1 \
+                 FROM outbox WHERE session_label = ?1 AND status = 'delivered' \
+                 ORDER BY created_at DESC, id DESC LIMIT ?2) \
+             ORDER BY at DESC, late DESC, 1 DESC LIMIT ?2",
+        )?
+        .query_map(params![session.as_str(), limit], |row| {
+            Ok(HistoryLine {
+                message_id: MessageId::new(row.get::<_, String>(0)?),
+                turn_id: row.get::<_, Option<String>>(1)?.map(TurnId::new),
+                request_id: RequestId::new(row.get::<_, String>(2)?),
+                state: row.get(3)?,
+                text: row.get(4)?,
+                at: Timestamp(row.get(5)?),
+            })
+        })?
+        .collect::<rusqlite::Result<_>>()?;
+    lines.reverse();
+    Ok(lines)
 }

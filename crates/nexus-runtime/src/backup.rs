@@ -258,8 +258,10 @@ fn masked_config(layout: &Layout, staged: &Path) -> Result<StoredFile, BackupErr
     if document.get(TOKEN_KEY).is_some() {
         document.set(TOKEN_KEY, json!(PLACEHOLDER))?;
     }
+    // Whatever else looks like a key was put there by hand; the copy is no place for it either.
+    let text = nexus_base::redact::Redactor::new().redact(&document.render());
     let path = staged.join("state/config.json");
-    file::replace(&path, document.render().as_bytes(), 0o600, Durability::Crash)?;
+    file::replace(&path, text.as_bytes(), 0o600, Durability::Crash)?;
     Ok(tree::stored(&path, "state/config.json".to_owned(), 0o600)?)
 }
 

@@ -37,9 +37,14 @@ fn the_tree_has_these_names() {
     sessions
     identity
     config get|set|list|schema|reload|rotate-token
-    credential list|scan
+    credential list|get|add|sync|scan|verify|flag|order|remove
+    skills list|use|info|scan|verify
     memory recall|add
     logs
+    doctor
+    backup
+    restore
+    usage
     trust
     kernel serve|status|ping|torture|ws
     ws create|list|destroy

@@ -3,10 +3,14 @@
 #![expect(clippy::expect_used, clippy::unwrap_used, reason = "a test and its helpers fail by panicking")]
 
 mod architecture;
+mod backup_comes_back;
 mod chat_at_a_terminal;
 mod config_command;
 mod crash_sweep;
+mod credentials_commands;
+mod credentials_leak_nowhere;
 mod daemon_life;
+mod doctor_finds_and_mends;
 mod help;
 mod init_makes_a_workspace;
 mod kernel_commands;
@@ -15,6 +19,7 @@ mod kernel_inside;
 mod kernel_serving;
 mod lifecycle;
 mod readme_is_real;
+mod skills_ask_first;
 mod tidy;
 mod up_from_nothing;
 mod without_a_daemon;

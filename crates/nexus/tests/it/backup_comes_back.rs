@@ -1,0 +1,89 @@
+//! A backup beside a running daemon, restored elsewhere, talks and says nothing twice.
+
+use std::path::Path;
+use std::time::Duration;
+
+use nexus_testkit::{Daemon, DaemonOptions, Run, Workspace, witness};
+
+fn restored(workspace: &Workspace, backup: &Path, name: &str) -> String {
+    let place = workspace.home().join(name).display().to_string();
+    workspace.nexus(&["restore", backup.to_str().unwrap(), "--workspace", &place, "--trust"]).ok();
+    place
+}
+
+#[test]
+fn a_restored_workspace_knows_everything_and_talks() {
+    let workspace = Workspace::new(env!("CARGO_BIN_EXE_nexus"));
+    let conversation =
+        format!("{}\nremember that the tea is in the blue tin", witness::ONBOARDING.join("\n"));
+    let run = Run::new(&["up", "--port", "0"]).input(conversation).within(Duration::from_secs(120));
+    workspace.run(&run).ok();
+    workspace.write("home/note.txt", "mine");
+    let daemon = Daemon::start(&workspace, &DaemonOptions::default());
+    let backup = workspace.home().join("backup");
+    let report = workspace.nexus(&["backup", backup.to_str().unwrap(), "--json"]).json();
+    assert!(report["files"].as_u64().unwrap() > 10, "{report}");
+    let token = workspace.token();
+    assert!(!std::fs::read_to_string(backup.join("state/config.json")).unwrap().contains(&token));
+    let known = workspace.nexus(&["sessions", "--json"]).json();
+    daemon.stop();
+
+    let place = restored(&workspace, &backup, "again");
+    let at = ["--workspace", place.as_str()];
+    let again = workspace.nexus(&[&["status", "--json"], &at[..]].concat()).json();
+    assert_eq!(again["onboarded"], true, "{again}");
+    assert_eq!(again["trust"], "trusted");
+    assert_eq!(std::fs::read_to_string(Path::new(&place).join("home/note.txt")).unwrap(), "mine");
+    let config = std::fs::read_to_string(Path::new(&place).join("state/config.json")).unwrap();
+    assert!(!config.contains(&token) && !config.contains("[redacted]"), "it has a token of its own");
+    let sessions = workspace.nexus(&[&["sessions", "--json"], &at[..]].concat()).json();
+    assert_eq!(sessions, known);
+
+    let arguments = [&["up", "--port", "0"], &at[..]].concat();
+    let said = workspace.run(&Run::new(&arguments).input("Hello\n").within(Duration::from_secs(60))).ok();
+    assert!(said.stdout.contains("Pixel>"), "{said:?}");
+    let doctor = workspace.nexus(&[&["doctor"], &at[..]].concat());
+    assert_eq!(doctor.code(), Some(0), "{doctor:?}");
+}
+
+#[test]
+fn a_reply_that_waited_is_kept_back_after_a_restore() {
+    let workspace = Workspace::initialized(env!("CARGO_BIN_EXE_nexus"));
+    // It dies with the reply written and not yet marked as delivered.
+    let daemon = Daemon::start(&workspace, &DaemonOptions::dying_at("s6.committed"));
+    daemon.post("/api/chat", &serde_json::json!({ "message": "Hello" }));
+    daemon.wait_for_end(Duration::from_secs(30));
+    let backup = workspace.home().join("backup");
+    workspace.nexus(&["backup", backup.to_str().unwrap()]).ok();
+    let place = workspace.home().join("again").display().to_string();
+    let arguments = ["restore", backup.to_str().unwrap(), "--workspace", &place, "--json"];
+    let report = workspace.nexus(&arguments).json();
+    assert_eq!(report["heldReplies"], 1, "{report}");
+    assert_eq!(report["trust"], "other_folder", "nobody vouched for it: {report}");
+}
+
+#[test]
+fn a_damaged_backup_or_a_taken_place_is_refused_and_nothing_is_left() {
+    let workspace = Workspace::initialized(env!("CARGO_BIN_EXE_nexus"));
+    let backup = workspace.home().join("backup");
+    let path = backup.to_str().unwrap();
+    workspace.nexus(&["backup", path]).ok();
+    assert_eq!(workspace.nexus(&["backup", path]).code(), Some(1));
+    let inside = workspace.path("home/backup");
+    assert_eq!(workspace.nexus(&["backup", inside.to_str().unwrap()]).code(), Some(1));
+    assert_eq!(workspace.nexus(&["restore", path]).code(), Some(1), "a workspace is there already");
+
+    let file = backup.join("AGENTS.md");
+    nexus_base::file::replace(&file, b"other", 0o600, nexus_base::file::Durability::Crash).unwrap();
+    let place = workspace.home().join("again");
+    let refused = workspace.nexus(&["restore", path, "--workspace", place.to_str().unwrap()]);
+    assert_eq!(refused.code(), Some(1), "{refused:?}");
+    assert!(refused.stderr.contains("AGENTS.md"), "{refused:?}");
+    assert!(!place.exists());
+    let left: Vec<_> = std::fs::read_dir(workspace.home())
+        .unwrap()
+        .flatten()
+        .filter(|entry| entry.file_name().to_string_lossy().contains(".part-"))
+        .collect();
+    assert!(left.is_empty(), "{left:?}");
+}

@@ -214,6 +214,16 @@ impl Runtime {
     }
 }
 
+/// Returns a fresh id, for those who may not name the room that makes them.
+pub fn fresh_id() -> String {
+    nexus_base::id::new_ulid()
+}
+
+/// Returns the present moment, likewise.
+pub fn now() -> nexus_base::clock::Timestamp {
+    nexus_base::clock::Timestamp::now()
+}
+
 /// Reads parameters as one type; absent ones are an empty object.
 fn read<T: DeserializeOwned>(params: Option<Value>) -> Result<T, RuntimeError> {
     let params = params.unwrap_or_else(|| json!({}));

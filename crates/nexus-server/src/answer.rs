@@ -45,6 +45,13 @@ impl Refusal {
     }
 }
 
+impl Refusal {
+    /// Returns the error without its HTTP dress.
+    pub(crate) fn into_wire(self) -> WireError {
+        self.error
+    }
+}
+
 impl From<RuntimeError> for Refusal {
     fn from(error: RuntimeError) -> Self {
         let error = error.to_wire();

@@ -3,11 +3,14 @@
 use std::time::Duration;
 
 use nexus_protocol::chat::{ChatAbort, ChatAborted, ChatAccepted, ChatHistory, ChatSend, ChatWaited};
+use nexus_protocol::methods::Method;
 use nexus_protocol::status::{Health, HealthReport, SessionView};
 use nexus_protocol::trace::{RequestSummary, RequestView};
-use nexus_runtime::{BusReader, Runtime, RuntimeError};
+use nexus_runtime::{BusReader, Caller, Runtime, RuntimeError};
 use serde::de::DeserializeOwned;
 use serde::de::value::{Error as ValueError, StrDeserializer};
+use serde_json::Value;
+use tokio::sync::watch;
 
 /// The daemon as the control plane sees it. Ids come as the text that was sent.
 pub(crate) trait Daemon: Clone + Send + Sync + 'static {
@@ -32,7 +35,19 @@ pub(crate) trait Daemon: Clone + Send + Sync + 'static {
     fn subscribe(&self, after: Option<u64>) -> BusReader;
     fn health(&self) -> Health;
     fn health_report(&self) -> impl Future<Output = HealthReport> + Send;
-    fn token_matches(&self, presented: &str) -> bool;
+    fn authenticate(&self, presented: &str) -> impl Future<Output = Option<Caller>> + Send;
+    fn is_still_valid(&self, caller: &Caller) -> impl Future<Output = bool> + Send;
+    /// Counts up whenever a token may have stopped working.
+    fn token_changes(&self) -> watch::Receiver<u64>;
+    fn permit(&self, caller: &Caller, method: Method) -> Result<(), RuntimeError>;
+    fn call(
+        &self,
+        caller: &Caller,
+        method: Method,
+        params: Option<Value>,
+    ) -> impl Future<Output = Result<Value, RuntimeError>> + Send;
+    fn redact(&self, text: &str) -> String;
+    fn metrics(&self) -> String;
     fn stopping(&self) -> impl Future<Output = ()> + Send;
 }
 
@@ -77,12 +92,68 @@ impl Daemon for Runtime {
         Self::health_report(self).await
     }
 
-    fn token_matches(&self, presented: &str) -> bool {
-        Self::token_matches(self, presented)
+    async fn authenticate(&self, presented: &str) -> Option<Caller> {
+        Self::authenticate(self, presented).await
+    }
+
+    async fn is_still_valid(&self, caller: &Caller) -> bool {
+        Self::is_still_valid(self, caller).await
+    }
+
+    fn token_changes(&self) -> watch::Receiver<u64> {
+        Self::token_changes(self)
+    }
+
+    fn permit(&self, caller: &Caller, method: Method) -> Result<(), RuntimeError> {
+        Self::permit(self, caller, method)
+    }
+
+    async fn call(
+        &self,
+        caller: &Caller,
+        method: Method,
+        params: Option<Value>,
+    ) -> Result<Value, RuntimeError> {
+        Self::call(self, caller, method, params).await
+    }
+
+    fn redact(&self, text: &str) -> String {
+        Self::redact(self, text)
+    }
+
+    fn metrics(&self) -> String {
+        Self::metrics(self)
     }
 
     async fn stopping(&self) {
         Self::stopping(self).await;
+    }
+}
+
+/// How often a token that runs out is looked at.
+const EXPIRY_LOOK: Duration = Duration::from_secs(1);
+
+/// Resolves once a caller's token no longer opens anything: replaced, ended or run out.
+pub(crate) async fn until_invalid<D: Daemon>(daemon: &D, caller: &Caller) {
+    let mut changes = daemon.token_changes();
+    let mut look = tokio::time::interval(EXPIRY_LOOK);
+    // Looked at right away: the change may have come between showing the token and this.
+    while daemon.is_still_valid(caller).await {
+        loop {
+            tokio::select! {
+                changed = changes.changed() => {
+                    if changed.is_err() {
+                        return std::future::pending().await;
+                    }
+                    break;
+                }
+                _ = look.tick() => {
+                    if caller.has_expired() {
+                        return;
+                    }
+                }
+            }
+        }
     }
 }
 

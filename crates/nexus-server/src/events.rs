@@ -15,13 +15,13 @@ use bytes::{BufMut, Bytes, BytesMut};
 use futures_util::{FutureExt, stream};
 use nexus_protocol::bus::{BusBody, BusEvent};
 use nexus_protocol::error::ErrorCode;
-use nexus_runtime::BusReader;
+use nexus_runtime::{BusReader, Caller};
 use serde::Deserialize;
 use tokio::time::{Instant, Sleep};
 use tokio_util::sync::CancellationToken;
 
 use crate::answer::Refusal;
-use crate::daemon::Daemon;
+use crate::daemon::{Daemon, until_invalid};
 use crate::parameters::name;
 
 /// Silence after which a comment is sent, so that both sides notice a dead connection.
@@ -45,13 +45,14 @@ pub(crate) struct Wanted {
 /// Opens the stream. Whatever is published after this has returned reaches the client.
 pub(crate) fn open<D: Daemon>(
     daemon: &D,
+    caller: Caller,
     closing: CancellationToken,
     wanted: Wanted,
     headers: &HeaderMap,
 ) -> Result<Response<Body>, Refusal> {
     let filter = Filter::new(wanted)?;
     let reader = daemon.subscribe(last_event(headers)?);
-    let stopping = daemon.clone();
+    let (stopping, redacting) = (daemon.clone(), daemon.clone());
     let feed = Feed {
         reader,
         filter,
@@ -59,10 +60,12 @@ pub(crate) fn open<D: Daemon>(
             tokio::select! {
                 () = stopping.stopping() => {}
                 () = closing.cancelled() => {}
+                () = until_invalid(&stopping, &caller) => {}
             }
         }),
         heartbeat: Box::pin(tokio::time::sleep(HEARTBEAT)),
         stage: Stage::Opening,
+        redact: Box::new(move |text| redacting.redact(text)),
     };
     let pieces = stream::unfold(feed, |mut feed| async move {
         let piece = feed.next_piece().await?;
@@ -89,6 +92,7 @@ struct Feed {
     ending: Pin<Box<dyn Future<Output = ()> + Send>>,
     heartbeat: Pin<Box<Sleep>>,
     stage: Stage,
+    redact: Box<dyn Fn(&str) -> String + Send + Sync>,
 }
 
 #[derive(PartialEq, Eq)]
@@ -159,15 +163,16 @@ impl Feed {
         if !self.filter.takes(event) {
             return;
         }
-        let start = piece.len();
-        piece.put_slice(format!("id: {}\nevent: {}\ndata: ", event.seq, event.body.type_name()).as_bytes());
         // Line feeds cannot occur in compact JSON, so one data line is enough.
-        if let Err(error) = serde_json::to_writer(piece.writer(), event) {
-            tracing::error!(%error, seq = event.seq, "an event could not be written as JSON");
-            piece.truncate(start);
-            return;
+        match serde_json::to_string(event) {
+            Ok(json) => {
+                let (name, json) = (event.body.type_name(), (self.redact)(&json));
+                piece.put_slice(format!("id: {}\nevent: {name}\ndata: {json}\n\n", event.seq).as_bytes());
+            }
+            Err(error) => {
+                tracing::error!(%error, seq = event.seq, "an event could not be written as JSON");
+            }
         }
-        piece.put_slice(b"\n\n");
     }
 }
 

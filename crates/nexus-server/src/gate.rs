@@ -2,21 +2,27 @@
 //! else's page, who is asking, may they; then the route; then the headers every answer carries.
 
 use std::panic::AssertUnwindSafe;
+use std::sync::Arc;
 use std::time::Instant;
 
 use axum::Router;
 use axum::body::Body;
-use axum::http::header::{AUTHORIZATION, CACHE_CONTROL, CONTENT_SECURITY_POLICY, REFERRER_POLICY};
+use axum::http::header::{
+    AUTHORIZATION, CACHE_CONTROL, CONTENT_SECURITY_POLICY, CONTENT_TYPE, REFERRER_POLICY,
+};
 use axum::http::header::{X_CONTENT_TYPE_OPTIONS, X_FRAME_OPTIONS};
 use axum::http::{HeaderMap, HeaderValue, Request, Response};
 use axum::response::IntoResponse;
 use futures_util::FutureExt;
+use http_body_util::BodyExt;
 use nexus_protocol::error::ErrorCode;
+use nexus_runtime::Caller;
 use tower_service::Service;
 
 use crate::answer::Refusal;
 use crate::connections::{Full, Place};
 use crate::daemon::Daemon;
+use crate::meters::Meters;
 use crate::own_names::OwnNames;
 use crate::routes::{self, Access, Route, Shared};
 use crate::throttle::Throttle;
@@ -25,10 +31,10 @@ use crate::throttle::Throttle;
 const LONGEST_TOKEN: usize = 512;
 
 /// Who is asking; every handler can rely on it having been decided.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Caller {
-    /// Holds the token.
-    Owner,
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Visitor {
+    /// Showed a token that is right.
+    Known(Caller),
     /// Shows none, or a wrong one.
     Stranger,
 }
@@ -38,29 +44,31 @@ pub(crate) enum Caller {
 pub(crate) struct Gate<D> {
     daemon: D,
     names: OwnNames,
-    throttle: Throttle,
-    open_paths: Vec<&'static str>,
+    throttle: Arc<Throttle>,
+    open_paths: Vec<(&'static str, Access)>,
+    meters: Arc<Meters>,
     router: Router,
 }
 
 impl<D: Daemon> Gate<D> {
     pub(crate) fn new(shared: Shared<D>, port: u16) -> Self {
-        let is_open = |route: &Route<D>| route.access == Access::Anyone;
+        let is_open = |route: &Route<D>| matches!(route.access, Access::Anyone | Access::Handshake);
         Self {
+            meters: Arc::clone(&shared.meters),
             daemon: shared.daemon.clone(),
             names: OwnNames::new(port),
-            throttle: Throttle::default(),
+            throttle: Arc::clone(&shared.throttle),
             open_paths: routes::table::<D>()
                 .iter()
                 .filter(|route| is_open(route))
-                .map(|route| route.path)
+                .map(|route| (route.path, route.access))
                 .collect(),
             router: routes::router(shared),
         }
     }
 
     /// Answers one request, whatever it is.
-    pub(crate) async fn answer(&self, place: &Place, request: Request<Body>) -> Response<Body> {
+    pub(crate) async fn answer(&self, place: &Arc<Place>, request: Request<Body>) -> Response<Body> {
         let begun = Instant::now();
         place.begin_request();
         let method = request.method().clone();
@@ -70,7 +78,9 @@ impl<D: Daemon> Gate<D> {
             Ok(request) => self.route(request).await,
             Err(refusal) => refusal.into_response(),
         };
+        response = self.without_secrets(response).await;
         add_headers(response.headers_mut());
+        self.meters.answered(response.status());
         tracing::debug!(
             %method,
             path,
@@ -81,35 +91,56 @@ impl<D: Daemon> Gate<D> {
         response
     }
 
-    async fn admit(&self, place: &Place, mut request: Request<Body>) -> Result<Request<Body>, Refusal> {
+    async fn admit(&self, place: &Arc<Place>, mut request: Request<Body>) -> Result<Request<Body>, Refusal> {
         self.names.check(&request)?;
-        let caller = self.identify(request.headers()).await;
-        match caller {
-            Caller::Owner => place.now_known().map_err(|Full| {
-                Refusal::new(ErrorCode::Unavailable, "too many connections are open")
-                    .hint("close clients that are no longer needed")
-                    .closing()
-            })?,
-            Caller::Stranger if self.open_paths.contains(&request.uri().path()) => {}
-            Caller::Stranger => {
+        let visitor = self.identify(request.headers()).await;
+        let access = self.open_paths.iter().find(|(path, _)| *path == request.uri().path());
+        let shows_a_token = request.headers().contains_key(AUTHORIZATION);
+        match (&visitor, access) {
+            (Visitor::Known(_), _) => place.now_known().map_err(|Full| full())?,
+            (Visitor::Stranger, Some((_, Access::Anyone))) => {}
+            // The token may come in the first frame; but a wrong one that came already is wrong.
+            (Visitor::Stranger, Some((_, Access::Handshake))) if !shows_a_token => {}
+            (Visitor::Stranger, _) => {
                 return Err(Refusal::new(ErrorCode::Unauthorized, "the owner's token is needed")
                     .hint("send it as Authorization: Bearer; it stands in state/config.json as runtime.auth.token")
                     .closing());
             }
         }
-        request.extensions_mut().insert(caller);
+        request.extensions_mut().insert(visitor);
+        request.extensions_mut().insert(Arc::clone(place));
         Ok(request)
     }
 
     /// Compares the token. A wrong one waits before anything is answered, on every route: an open
     /// route that told right from wrong at once would be the place to guess at.
-    async fn identify(&self, headers: &HeaderMap) -> Caller {
-        let Some(token) = presented_token(headers) else { return Caller::Stranger };
-        if self.daemon.token_matches(token) {
-            return Caller::Owner;
+    async fn identify(&self, headers: &HeaderMap) -> Visitor {
+        let Some(token) = presented_token(headers) else { return Visitor::Stranger };
+        if let Some(caller) = self.daemon.authenticate(token).await {
+            return Visitor::Known(caller);
         }
+        self.meters.wrong_token();
         tokio::time::sleep(self.throttle.penalty(tokio::time::Instant::now())).await;
-        Caller::Stranger
+        Visitor::Stranger
+    }
+
+    /// The one way out: every answer that is text passes the redactor. Streams and sockets pass it
+    /// frame by frame.
+    async fn without_secrets(&self, response: Response<Body>) -> Response<Body> {
+        let is_text = response.headers().get(CONTENT_TYPE).is_some_and(|kind| {
+            kind.as_bytes().starts_with(b"application/json") || kind.as_bytes().starts_with(b"text/plain")
+        });
+        if !is_text {
+            return response;
+        }
+        let (parts, body) = response.into_parts();
+        // Whole in memory already: every such answer is made from one text.
+        match body.collect().await.map(|body| String::from_utf8(body.to_bytes().to_vec())) {
+            Ok(Ok(text)) => Response::from_parts(parts, Body::from(self.daemon.redact(&text))),
+            Ok(Err(_)) | Err(_) => {
+                Refusal::new(ErrorCode::Internal, "an answer was not text").into_response()
+            }
+        }
     }
 
     async fn route(&self, request: Request<Body>) -> Response<Body> {
@@ -123,6 +154,13 @@ impl<D: Daemon> Gate<D> {
                 .into_response(),
         }
     }
+}
+
+/// Too many clients that showed a token are there.
+pub(crate) fn full() -> Refusal {
+    Refusal::new(ErrorCode::Unavailable, "too many connections are open")
+        .hint("close clients that are no longer needed")
+        .closing()
 }
 
 fn presented_token(headers: &HeaderMap) -> Option<&str> {

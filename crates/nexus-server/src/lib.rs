@@ -1,4 +1,5 @@
-//! The HTTP control plane: routes, authentication, limits and the event stream.
+//! The control plane over HTTP and WebSocket: routes, frames, authentication, limits and the event
+//! stream.
 //!
 //! It owns the way in and nothing behind it: every decision about a message is the runtime's, the
 //! listener is bound by the boot, and the token's comparison lies with whoever knows the token.
@@ -9,14 +10,17 @@ mod connections;
 mod daemon;
 mod events;
 mod gate;
+mod meters;
 mod own_names;
 mod parameters;
 mod routes;
 mod serve;
 mod stall;
 mod throttle;
+mod ws;
 
 #[cfg(test)]
 mod tests;
 
+pub use routes::{RouteInfo, routes};
 pub use serve::serve;

@@ -1,27 +1,36 @@
 //! The table of routes and what each of them does: take the request apart, ask the daemon, answer.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use axum::body::Body;
+use axum::extract::Request;
 use axum::extract::rejection::PathRejection;
 use axum::extract::{Path, State};
 use axum::http::{HeaderMap, Method, Response, StatusCode};
+use axum::middleware::{self, Next};
 use axum::routing::{MethodRouter, get, post};
 use axum::{Extension, Router};
 use nexus_protocol::chat::{ChatAbort, ChatSend};
+use nexus_protocol::control::Call;
 use nexus_protocol::error::ErrorCode;
+use nexus_protocol::methods::Method as Name;
 use nexus_protocol::status::{Health, HealthBrief, SessionView};
 use nexus_protocol::trace::RequestSummary;
-use nexus_runtime::RuntimeError;
+use nexus_runtime::{Caller, Runtime, RuntimeError};
 use serde::{Deserialize, Serialize};
 use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
 
 use crate::answer::{Refusal, json, ok};
 use crate::body::JsonBody;
-use crate::daemon::Daemon;
+use crate::daemon::{Daemon, until_invalid};
 use crate::events::{self, Wanted};
-use crate::gate::Caller;
+use crate::gate::Visitor;
+use crate::meters::Meters;
 use crate::parameters::{Parameters, name, rows};
+use crate::throttle::Throttle;
+use crate::ws;
 
 /// Lines of history given when the client does not say.
 const HISTORY_LINES: usize = 50;
@@ -39,52 +48,166 @@ pub(crate) struct Shared<D> {
     pub(crate) daemon: D,
     /// Cancelled when the server closes: nothing may wait any longer then.
     pub(crate) closing: CancellationToken,
+    /// Cancelled when the time for ending by themselves is over.
+    pub(crate) closed: CancellationToken,
+    /// What the server waits for when it closes.
+    pub(crate) tasks: TaskTracker,
+    pub(crate) meters: Arc<Meters>,
+    pub(crate) throttle: Arc<Throttle>,
 }
 
 /// Who a route answers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Access {
+    /// Anybody, who gets little.
     Anyone,
-    Owner,
+    /// Whoever shows a token in the first frame.
+    Handshake,
+    /// Holders of a token; the method called decides the rest.
+    PerCall,
+    /// Holders of a token with this method's permission.
+    Method(Name),
 }
 
 /// One route. The router is built from the table of these and from nothing else, so a test over
 /// the table has seen every way in.
 pub(crate) struct Route<D> {
     pub(crate) path: &'static str,
+    pub(crate) verb: &'static str,
     pub(crate) access: Access,
     handler: MethodRouter<Shared<D>>,
 }
 
 impl<D: Daemon> Route<D> {
-    fn new(path: &'static str, handler: MethodRouter<Shared<D>>) -> Self {
-        Self { path, access: Access::Owner, handler }
+    fn get(path: &'static str, access: Access, handler: MethodRouter<Shared<D>>) -> Self {
+        Self { path, verb: "GET", access, handler }
+    }
+
+    fn post(path: &'static str, access: Access, handler: MethodRouter<Shared<D>>) -> Self {
+        Self { path, verb: "POST", access, handler }
     }
 }
 
-/// Returns the table. A route answers the owner only, unless it says otherwise here.
+/// A route as others see it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RouteInfo {
+    /// Its path.
+    pub path: &'static str,
+    /// The HTTP method it takes.
+    pub verb: &'static str,
+    /// The permission it needs; none for the open route and for those that decide per call.
+    pub permission: Option<String>,
+    /// Whether it can change anything.
+    pub is_mutating: bool,
+}
+
+/// Returns every route of the router.
+pub fn routes() -> Vec<RouteInfo> {
+    let info = |route: Route<Runtime>| {
+        let entry = match route.access {
+            Access::Method(method) => Some(method.entry()),
+            Access::Anyone | Access::Handshake | Access::PerCall => None,
+        };
+        RouteInfo {
+            path: route.path,
+            verb: route.verb,
+            permission: entry.map(|entry| entry.permission()),
+            // Frames and calls can carry any method.
+            is_mutating: match route.access {
+                Access::Anyone => false,
+                Access::Handshake | Access::PerCall => true,
+                Access::Method(method) => method.entry().is_mutating(),
+            },
+        }
+    };
+    table::<Runtime>().into_iter().map(info).collect()
+}
+
+/// Returns the table.
 pub(crate) fn table<D: Daemon>() -> Vec<Route<D>> {
+    use Access::Method;
     vec![
-        Route { access: Access::Anyone, ..Route::new("/health", get(health::<D>)) },
-        Route::new("/api/chat", post(chat_send::<D>)),
-        Route::new("/api/chat/history", get(chat_history::<D>)),
-        Route::new("/api/chat/wait", get(chat_wait::<D>)),
-        Route::new("/api/chat/abort", post(chat_abort::<D>)),
-        Route::new("/api/requests", get(requests::<D>)),
-        Route::new("/api/requests/{id}", get(request::<D>)),
-        Route::new("/api/sessions", get(sessions::<D>)),
-        Route::new("/api/events/stream", get(event_stream::<D>)),
+        Route::get("/health", Access::Anyone, get(health::<D>)),
+        Route::get("/ws", Access::Handshake, get(ws::upgrade::<D>)),
+        Route::post("/api/call", Access::PerCall, post(call::<D>)),
+        Route::post("/api/chat", Method(Name::ChatSend), post(chat_send::<D>)),
+        Route::get("/api/chat/history", Method(Name::ChatHistory), get(chat_history::<D>)),
+        Route::get("/api/chat/wait", Method(Name::ChatWait), get(chat_wait::<D>)),
+        Route::post("/api/chat/abort", Method(Name::ChatAbort), post(chat_abort::<D>)),
+        Route::get("/api/requests", Method(Name::RequestsList), get(requests::<D>)),
+        Route::get("/api/requests/{id}", Method(Name::RequestsGet), get(request::<D>)),
+        Route::get("/api/sessions", Method(Name::SessionsList), get(sessions::<D>)),
+        Route::get("/api/events/stream", Method(Name::EventsSubscribe), get(event_stream::<D>)),
+        Route::get("/metrics", Method(Name::Metrics), get(metrics::<D>)),
     ]
 }
 
-/// Builds the router from the table.
+/// Builds the router from the table; the permission stands before each handler.
 pub(crate) fn router<D: Daemon>(shared: Shared<D>) -> Router {
+    let guarded = |route: Route<D>| match route.access {
+        Access::Method(method) => {
+            let guard = (shared.daemon.clone(), method);
+            (route.path, route.handler.route_layer(middleware::from_fn_with_state(guard, permitted::<D>)))
+        }
+        Access::Anyone | Access::Handshake | Access::PerCall => (route.path, route.handler),
+    };
     table::<D>()
         .into_iter()
-        .fold(Router::new(), |router, route| router.route(route.path, route.handler))
+        .map(guarded)
+        .fold(Router::new(), |router, (path, handler)| router.route(path, handler))
         .fallback(no_such_route)
         .method_not_allowed_fallback(wrong_method)
         .with_state(shared)
+}
+
+async fn permitted<D: Daemon>(
+    State((daemon, method)): State<(D, Name)>,
+    Extension(visitor): Extension<Visitor>,
+    request: Request,
+    next: Next,
+) -> Answer {
+    daemon.permit(&known(visitor)?, method)?;
+    Ok(next.run(request).await)
+}
+
+/// The gate lets nobody else this far; said again here, where it would hurt.
+fn known(visitor: Visitor) -> Result<Caller, Refusal> {
+    match visitor {
+        Visitor::Known(caller) => Ok(caller),
+        Visitor::Stranger => Err(Refusal::new(ErrorCode::Unauthorized, "a token is needed").closing()),
+    }
+}
+
+/// Any method of the table, as the WebSocket would carry it.
+async fn call<D: Daemon>(
+    State(shared): State<Shared<D>>,
+    Extension(visitor): Extension<Visitor>,
+    JsonBody(call): JsonBody<Call>,
+) -> Answer {
+    let caller = known(visitor)?;
+    let method = Name::find(&call.method).ok_or_else(|| {
+        Refusal::new(ErrorCode::NotFound, format!("no method named {:?}", short(&call.method)))
+    })?;
+    let answer = to_its_end(async move {
+        tokio::select! {
+            answer = shared.daemon.call(&caller, method, call.params) => answer,
+            () = shared.closed.cancelled() => Err(RuntimeError::NotServing { state: "stopping" }),
+        }
+    })
+    .await?;
+    Ok(ok(&answer))
+}
+
+/// What a caller named, cut, for an answer to repeat.
+pub(crate) fn short(text: &str) -> String {
+    text.chars().take(64).collect()
+}
+
+async fn metrics<D: Daemon>(State(shared): State<Shared<D>>) -> Response<Body> {
+    let mut response = Response::new(Body::from(shared.daemon.metrics() + &shared.meters.render()));
+    let kind = axum::http::HeaderValue::from_static("text/plain; version=0.0.4; charset=utf-8");
+    response.headers_mut().insert(axum::http::header::CONTENT_TYPE, kind);
+    response
 }
 
 async fn no_such_route() -> Refusal {
@@ -98,14 +221,14 @@ async fn wrong_method(method: Method) -> Refusal {
 
 async fn health<D: Daemon>(
     State(shared): State<Shared<D>>,
-    Extension(caller): Extension<Caller>,
+    Extension(visitor): Extension<Visitor>,
 ) -> Response<Body> {
-    match caller {
-        Caller::Owner => {
+    match visitor {
+        Visitor::Known(caller) if shared.daemon.permit(&caller, Name::Health).is_ok() => {
             let report = shared.daemon.health_report().await;
             json(health_status(report.status), &report)
         }
-        Caller::Stranger => {
+        Visitor::Known(_) | Visitor::Stranger => {
             let status = shared.daemon.health();
             json(health_status(status), &HealthBrief { status })
         }
@@ -171,8 +294,10 @@ struct WaitFor {
 
 async fn chat_wait<D: Daemon>(
     State(shared): State<Shared<D>>,
+    Extension(visitor): Extension<Visitor>,
     Parameters(wait): Parameters<WaitFor>,
 ) -> Answer {
+    let caller = known(visitor)?;
     let request = name("request", &wait.request)?;
     let timeout = wait.timeout_ms.map_or(WAIT_DEFAULT, Duration::from_millis);
     if timeout > WAIT_MOST {
@@ -182,6 +307,9 @@ async fn chat_wait<D: Daemon>(
     tokio::select! {
         waited = shared.daemon.chat_wait(request, timeout) => Ok(ok(&waited?)),
         () = shared.closing.cancelled() => Err(RuntimeError::NotServing { state: "stopping" }.into()),
+        () = until_invalid(&shared.daemon, &caller) => {
+            Err(Refusal::new(ErrorCode::Unauthorized, "the token is no longer valid").closing())
+        }
     }
 }
 
@@ -226,8 +354,9 @@ async fn sessions<D: Daemon>(
 
 async fn event_stream<D: Daemon>(
     State(shared): State<Shared<D>>,
+    Extension(visitor): Extension<Visitor>,
     Parameters(wanted): Parameters<Wanted>,
     headers: HeaderMap,
 ) -> Answer {
-    events::open(&shared.daemon, shared.closing.clone(), wanted, &headers)
+    events::open(&shared.daemon, known(visitor)?, shared.closing.clone(), wanted, &headers)
 }

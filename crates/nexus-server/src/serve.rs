@@ -62,7 +62,15 @@ pub(crate) async fn serve_daemon<D: Daemon>(
         connections: Arc::new(Connections::default()),
         tasks: TaskTracker::new(),
     };
-    let gate = Arc::new(Gate::new(Shared { daemon, closing: server.closing.clone() }, address.port()));
+    let shared = Shared {
+        daemon,
+        closing: server.closing.clone(),
+        closed: server.closed.clone(),
+        tasks: server.tasks.clone(),
+        meters: Arc::default(),
+        throttle: Arc::default(),
+    };
+    let gate = Arc::new(Gate::new(shared, address.port()));
     tokio::select! {
         () = server.accept(&listener, &gate) => {}
         () = shutdown => {}
@@ -145,7 +153,8 @@ impl Connection {
             .max_headers(MOST_HEADERS)
             .max_header_size(LONGEST_HEAD)
             .max_buf_size(READ_AHEAD)
-            .serve_connection(TokioIo::new(StallGuard::new(stream)), service);
+            .serve_connection(TokioIo::new(StallGuard::new(stream)), service)
+            .with_upgrades();
         let mut served = std::pin::pin!(served);
         let mut is_closing = false;
         loop {

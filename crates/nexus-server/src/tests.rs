@@ -2,6 +2,7 @@
 
 mod closing;
 mod fake;
+mod frames;
 mod limits;
 mod log;
 mod stream;

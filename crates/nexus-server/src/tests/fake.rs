@@ -5,15 +5,16 @@ use std::time::Duration;
 
 use nexus_protocol::bus::BusBody;
 use nexus_protocol::chat::{ChatAbort, ChatAborted, ChatAccepted, ChatHistory, ChatSend, ChatWaited};
+use nexus_protocol::methods::Method;
 use nexus_protocol::status::{Health, HealthReport, SessionView};
 use nexus_protocol::trace::{RequestSummary, RequestView};
-use nexus_runtime::{Bus, BusReader, RuntimeError};
+use nexus_runtime::{Bus, BusReader, Caller, RuntimeError};
 use nexus_testkit::client::Client;
 use nexus_testkit::http::{Answer, exchange, request};
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 use tokio::net::TcpListener;
-use tokio::sync::{Notify, oneshot};
+use tokio::sync::{Notify, oneshot, watch};
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
@@ -39,7 +40,15 @@ pub(super) struct Inner {
     pub(super) release: Notify,
     /// Told when a held message has begun.
     pub(super) begun: Notify,
+    /// The owner's token; replaced by a test that rotates it.
+    pub(super) token: Mutex<String>,
+    pub(super) changes: watch::Sender<u64>,
 }
+
+/// A token that may only look.
+pub(super) const READING: &str = "nxt_reading-reading-reading-reading";
+/// A secret that the redactor knows.
+pub(super) const CANARY: &str = "canary-in-the-coal-mine";
 
 impl Fake {
     pub(super) fn idle() -> Self {
@@ -50,6 +59,8 @@ impl Fake {
             taken: Mutex::default(),
             release: Notify::new(),
             begun: Notify::new(),
+            token: Mutex::new(TOKEN.to_owned()),
+            changes: watch::Sender::new(0),
         };
         Self { inner: Arc::new(inner) }
     }
@@ -129,8 +140,48 @@ impl Daemon for Fake {
         )
     }
 
-    fn token_matches(&self, presented: &str) -> bool {
-        presented == TOKEN
+    async fn authenticate(&self, presented: &str) -> Option<Caller> {
+        if presented == READING {
+            return Some(Caller::given("reading".to_owned(), &["control.*.read".to_owned()], None));
+        }
+        (presented == *self.inner.token.lock().unwrap()).then(|| Caller::owner(presented))
+    }
+
+    async fn is_still_valid(&self, caller: &Caller) -> bool {
+        caller.kind() == "token" || *self.inner.token.lock().unwrap() == TOKEN
+    }
+
+    fn token_changes(&self) -> watch::Receiver<u64> {
+        self.inner.changes.subscribe()
+    }
+
+    fn permit(&self, caller: &Caller, method: Method) -> Result<(), RuntimeError> {
+        match caller.may(&method.entry().permission()) {
+            true => Ok(()),
+            false => Err(RuntimeError::Forbidden { reason: "not with this token".to_owned() }),
+        }
+    }
+
+    async fn call(
+        &self,
+        caller: &Caller,
+        method: Method,
+        params: Option<Value>,
+    ) -> Result<Value, RuntimeError> {
+        self.permit(caller, method)?;
+        if method == Method::ChatWait {
+            self.inner.begun.notify_one();
+            std::future::pending::<()>().await;
+        }
+        Ok(json!({ "method": method.entry().name, "params": params, "canary": CANARY }))
+    }
+
+    fn redact(&self, text: &str) -> String {
+        text.replace(CANARY, "[redacted]")
+    }
+
+    fn metrics(&self) -> String {
+        "nexus_up 1\n".to_owned()
     }
 
     async fn stopping(&self) {

@@ -54,6 +54,9 @@ async fn neither_tokens_nor_query_strings_are_logged() {
     let collector = Collector::default();
     let _guard = tracing::subscriber::set_default(collector.clone());
     let served = Served::start().await;
+    // Other tests may have met the same places while nobody listened.
+    served.get("/health").await;
+    tracing::callsite::rebuild_interest_cache();
     served.get("/api/chat/history?session=canary-session").await;
     served.get(&format!("/api/requests?token={TOKEN}")).await;
     served.ask("GET", "/api/requests?limit=7", Some("canary-wrong-token"), "").await;

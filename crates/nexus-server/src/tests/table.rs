@@ -1,25 +1,59 @@
 //! Every route there is, from the router's own table.
 
-use super::fake::{Fake, Served, TOKEN, error_of};
+use nexus_protocol::methods::Method;
+
+use super::fake::{Fake, READING, Served, TOKEN, error_of};
 use crate::routes::{Access, table};
 
 const METHODS: [&str; 7] = ["GET", "POST", "PUT", "DELETE", "PATCH", "OPTIONS", "TRACE"];
 
-fn paths(access: Access) -> Vec<&'static str> {
-    table::<Fake>().iter().filter(|route| route.access == access).map(|route| route.path).collect()
+fn paths(wanted: impl Fn(Access) -> bool) -> Vec<&'static str> {
+    table::<Fake>().iter().filter(|route| wanted(route.access)).map(|route| route.path).collect()
+}
+
+fn closed_paths() -> Vec<&'static str> {
+    paths(|access| matches!(access, Access::PerCall | Access::Method(_)))
 }
 
 #[test]
-fn only_health_is_open() {
-    assert_eq!(paths(Access::Anyone), ["/health"]);
-    assert_eq!(paths(Access::Owner).len(), 8);
+fn only_health_is_open_and_only_the_socket_takes_its_token_later() {
+    assert_eq!(paths(|access| access == Access::Anyone), ["/health"]);
+    assert_eq!(paths(|access| access == Access::Handshake), ["/ws"]);
+    assert_eq!(closed_paths().len(), 10);
+}
+
+#[test]
+fn whatever_changes_something_is_no_get_but_the_socket() {
+    for route in crate::routes() {
+        let is_get = route.verb == "GET";
+        assert_eq!(is_get, !route.is_mutating || route.path == "/ws", "{route:?}");
+    }
+}
+
+#[tokio::test]
+async fn a_token_that_may_only_look_changes_nothing_on_any_route() {
+    let served = Served::start().await;
+    // A stream that may be read does not end by itself.
+    let ends = |route: &&crate::RouteInfo| route.permission.is_some() && route.path != "/api/events/stream";
+    for route in crate::routes().iter().filter(ends) {
+        let answer = served.ask(route.verb, &route.path.replace("{id}", "x"), Some(READING), "{}").await;
+        assert_eq!(answer.status == 403, route.is_mutating, "{route:?}: {}", answer.status);
+    }
+    for method in Method::ALL {
+        let body = serde_json::json!({ "method": method.entry().name }).to_string();
+        let refused = served.ask("POST", "/api/call", Some(READING), &body);
+        if method.entry().is_mutating() {
+            assert_eq!(refused.await.status, 403, "{method:?}");
+        }
+    }
+    assert!(served.daemon.taken.lock().unwrap().is_empty());
 }
 
 #[tokio::test]
 async fn without_a_token_no_route_and_no_method_answers() {
     let served = Served::start().await;
     for path in
-        paths(Access::Owner).into_iter().chain(["/", "/nothing", "/health/", "//health", "/HEALTH", "/ws"])
+        closed_paths().into_iter().chain(["/", "/nothing", "/health/", "//health", "/HEALTH", "/WS", "/ws/"])
     {
         for method in METHODS {
             let answer = served.ask(method, path, None, "{}").await;

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use async_trait::async_trait;
 use nexus_base::clock::Timestamp;
-use nexus_base::id::{EventId, RequestId};
+use nexus_base::id::{EventId, OutboxId, RequestId};
 use nexus_base::redact::Redactor;
 use nexus_base::text::shorten;
 use nexus_protocol::bus::BusBody;
@@ -207,6 +207,11 @@ impl Recorder {
             "stop_reason": ended.turn.and_then(|turn| turn.stop_reason.clone()),
         })
     }
+}
+
+/// Returns the event under which a line stands in `events.db`.
+pub(crate) fn spoken(line: &OutboxId) -> EventId {
+    EventId::new(format!("{OWN_SOURCE}:{line}"))
 }
 
 pub(crate) fn begun(item: &Item) -> NewRequest {

@@ -1,15 +1,21 @@
 //! Going on after a crash, before the daemon says that it is ready.
 
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
+use nexus_base::id::{EventId, RequestId};
 use nexus_process::{FileRecord, GroupRecord, LiveGroup, end_left_over};
 use nexus_session::Broker;
 use nexus_store::events::InboxOutcome;
 use nexus_store::runtime::{Request, RequestStatus, RequestUpdate};
 use nexus_store::{Store, StoreError};
 
+use crate::observer::spoken;
 use crate::pipeline::Pipeline;
 
+/// Newest ends and lines that are looked for in the other files. More than a loss of power takes: the
+/// system writes back within seconds.
+const LOOK_BACK: u32 = 500;
 /// Accepted events looked at in one go.
 const BATCH: u32 = 500;
 
@@ -52,7 +58,7 @@ pub(crate) async fn end_processes(groups: Vec<LiveGroup>, record: Arc<FileRecord
 /// Puts acknowledged messages into their queues again; those that are there already stay as they are.
 pub(crate) async fn readmit(store: &Store, pipeline: &Pipeline) -> Result<usize, StoreError> {
     let mut count = 0;
-    let mut seen = std::collections::HashSet::new();
+    let mut seen = HashSet::new();
     loop {
         let accepted = store.events().accepted(BATCH).await?;
         let fresh: Vec<_> =
@@ -70,7 +76,7 @@ pub(crate) async fn readmit(store: &Store, pipeline: &Pipeline) -> Result<usize,
 /// Brings traces without an end into line with the files that decide: a loss of power may have taken
 /// the end of a trace, or the whole request it was about.
 pub(crate) async fn close_traces(store: &Store, broker: &Broker) -> Result<usize, StoreError> {
-    let mut count = 0;
+    let mut count = tell_forgotten(store, broker).await?;
     for request in store.runtime().unfinished_requests().await? {
         match broker.tell_again(&request.id).await? {
             Some(true) => count += 1,
@@ -78,6 +84,27 @@ pub(crate) async fn close_traces(store: &Store, broker: &Broker) -> Result<usize
             Some(false) => {}
             None => count += usize::from(close_unqueued(store, request).await?),
         }
+    }
+    Ok(count)
+}
+
+/// Tells the other files again about the newest ends that they have forgotten altogether.
+async fn tell_forgotten(store: &Store, broker: &Broker) -> Result<usize, StoreError> {
+    let ended = store.agents().newest_ended(LOOK_BACK).await?;
+    let mut forgotten: HashSet<RequestId> =
+        store.runtime().unknown_requests(ended).await?.into_iter().collect();
+    let lines: HashMap<EventId, RequestId> = store
+        .agents()
+        .newest_lines(LOOK_BACK)
+        .await?
+        .into_iter()
+        .map(|(line, request)| (spoken(&line), request))
+        .collect();
+    let unspoken = store.events().unknown(lines.keys().cloned().collect()).await?;
+    forgotten.extend(unspoken.iter().filter_map(|event| lines.get(event).cloned()));
+    let mut count = 0;
+    for request in &forgotten {
+        count += usize::from(broker.tell_again(request).await? == Some(true));
     }
     Ok(count)
 }

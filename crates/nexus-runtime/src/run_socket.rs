@@ -66,13 +66,19 @@ impl RunCommands {
             if (&mut read).take(limit).read_until(b'\n', &mut line).await? == 0 {
                 return Ok(());
             }
+            // Half a line is no request, and its rest would be taken for another one.
+            let whole = line.last() == Some(&b'\n') || line.len() < LONGEST_LINE;
             let reply = match serde_json::from_slice::<RunRequest>(&line) {
+                _ if !whole => failed(&format!("the request is longer than {LONGEST_LINE} bytes"), None),
                 Ok(request) => self.run(&request.arguments).await,
                 Err(error) => failed(&format!("the request is not readable: {error}"), None),
             };
             let mut answer = serde_json::to_vec(&reply).map_err(io::Error::other)?;
             answer.push(b'\n');
             write.write_all(&answer).await?;
+            if !whole {
+                return Ok(());
+            }
         }
     }
 

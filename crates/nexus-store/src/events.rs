@@ -109,6 +109,25 @@ impl Events {
             .await
     }
 
+    /// Returns those of the given events that are not stored.
+    ///
+    /// # Errors
+    /// See [`StoreError`].
+    pub async fn unknown(&self, events: Vec<EventId>) -> Result<Vec<EventId>, StoreError> {
+        self.database
+            .read(move |connection| {
+                let mut statement = connection.prepare_cached("SELECT 1 FROM events WHERE id = ?1")?;
+                let mut unknown = Vec::new();
+                for event in events {
+                    if !statement.exists([event.as_str()])? {
+                        unknown.push(event);
+                    }
+                }
+                Ok(unknown)
+            })
+            .await
+    }
+
     /// Returns where an event's promise stands, and the request that serves it.
     ///
     /// # Errors

@@ -1,7 +1,7 @@
 //! What people look at: a session's lines, the list of sessions, the turns of a request.
 
 use nexus_base::clock::Timestamp;
-use nexus_base::id::{MessageId, RequestId, SessionLabel, TurnId};
+use nexus_base::id::{MessageId, OutboxId, RequestId, SessionLabel, TurnId};
 use rusqlite::{Connection, params};
 
 use super::Agents;
@@ -76,6 +76,46 @@ impl Agents {
                     })?
                     .collect::<rusqlite::Result<_>>()?;
                 Ok(sessions)
+            })
+            .await
+    }
+
+    /// Returns the requests that ended most recently, for a look whether the other files know them.
+    ///
+    /// # Errors
+    /// The database cannot be read.
+    pub async fn newest_ended(&self, limit: u32) -> Result<Vec<RequestId>, StoreError> {
+        self.database
+            .read(move |connection| {
+                let requests = connection
+                    .prepare_cached(
+                        "SELECT request_id FROM (SELECT request_id, status FROM queue_items ORDER BY rowid DESC LIMIT ?1) \
+                         WHERE status = 'done'",
+                    )?
+                    .query_map([limit], |row| Ok(RequestId::new(row.get::<_, String>(0)?)))?
+                    .collect::<rusqlite::Result<_>>()?;
+                Ok(requests)
+            })
+            .await
+    }
+
+    /// Returns the newest lines and the requests they answer, likewise.
+    ///
+    /// # Errors
+    /// The database cannot be read.
+    pub async fn newest_lines(&self, limit: u32) -> Result<Vec<(OutboxId, RequestId)>, StoreError> {
+        self.database
+            .read(move |connection| {
+                let lines = connection
+                    .prepare_cached("SELECT id, request_id FROM outbox ORDER BY rowid DESC LIMIT ?1")?
+                    .query_map([limit], |row| {
+                        Ok((
+                            OutboxId::new(row.get::<_, String>(0)?),
+                            RequestId::new(row.get::<_, String>(1)?),
+                        ))
+                    })?
+                    .collect::<rusqlite::Result<_>>()?;
+                Ok(lines)
             })
             .await
     }

@@ -102,6 +102,26 @@ impl Runtime {
         self.listing(sql, None, LISTING_LIMIT).await
     }
 
+    /// Returns those of the given requests that have no row.
+    ///
+    /// # Errors
+    /// See [`StoreError`].
+    pub async fn unknown_requests(&self, requests: Vec<RequestId>) -> Result<Vec<RequestId>, StoreError> {
+        self.database
+            .read(move |connection| {
+                let mut statement =
+                    connection.prepare_cached("SELECT 1 FROM nexus_requests WHERE id = ?1")?;
+                let mut unknown = Vec::new();
+                for request in requests {
+                    if !statement.exists([request.as_str()])? {
+                        unknown.push(request);
+                    }
+                }
+                Ok(unknown)
+            })
+            .await
+    }
+
     async fn listing(
         &self,
         sql: &'static str,

@@ -11,6 +11,7 @@ mod credentials_commands;
 mod credentials_leak_nowhere;
 mod daemon_life;
 mod doctor_finds_and_mends;
+mod files_lose_power_apart;
 mod help;
 mod init_makes_a_workspace;
 mod kernel_commands;

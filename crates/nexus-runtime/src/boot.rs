@@ -179,6 +179,7 @@ where
     runtime.set_phase(SERVING);
     runtime.shared.bus.publish(None, BusBody::Started { version: env!("CARGO_PKG_VERSION").to_owned() });
     ready(address);
+    check_credentials(options);
 
     let outcome = serve_until_stopped(&runtime, options, signals, serving, &ending).await;
     go_down(&runtime, signals).await;
@@ -246,6 +247,26 @@ fn sync_credentials(options: &StartOptions, settings: &Settings, warnings: &mut 
             "degraded".to_owned()
         }
     }
+}
+
+/// Looks in the background whether every pointer still gives a secret: keychains and commands may take
+/// their time, and a bad one is marked with its reason and holds up nobody.
+fn check_credentials(options: &StartOptions) {
+    let folder = CredentialFolder::new(options.layout.credentials());
+    let home = Some(options.home.as_path());
+    let resolver =
+        crate::credentials::resolver(&options.layout, standing(options), &options.environment, home);
+    tokio::spawn(async move {
+        match folder.check(&resolver).await {
+            Ok(checked) => {
+                for one in checked.iter().filter(|one| one.problem.is_some()) {
+                    let reason = one.problem.as_deref().unwrap_or_default();
+                    tracing::warn!(credential = %one.reference, reason, "a credential gives no secret");
+                }
+            }
+            Err(error) => tracing::warn!(error = explain(&error), "credentials could not be looked at"),
+        }
+    });
 }
 
 /// Port 0 asks the system for a free one.

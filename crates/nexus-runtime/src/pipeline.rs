@@ -96,6 +96,8 @@ impl Pipeline {
         kind: ItemKind,
     ) -> Result<ChatAccepted, RuntimeError> {
         let (started, watch) = (Timestamp::now(), Instant::now());
+        // A key that somebody pastes into a conversation would lie in three databases for ever.
+        let send = ChatSend { message: self.recorder.redactor.redact(&send.message), ..send };
         let wish = Wish { kind, ..self.read_wish(&send)? };
         let body_hash = hash(&send);
         let source_id = send.idempotency_key.clone().unwrap_or_else(new_ulid);

@@ -43,6 +43,7 @@ pub(crate) fn run(context: &Context, arguments: &Arguments) -> Outcome {
         None => context,
     };
     let layout = context.existing()?;
+    no_core_files();
     let redactor = Arc::new(Redactor::new());
     // A configuration that cannot be used is reported by the start itself, with key and fix.
     let level = match context.loaded(&layout) {
@@ -78,6 +79,13 @@ pub(crate) fn run(context: &Context, arguments: &Arguments) -> Outcome {
     // Nothing that still runs may hold up the end: what counts is in the databases.
     runtime.shutdown_background();
     outcome.map_err(|error| failure(&error))
+}
+
+/// Keeps a crash from writing the daemon's memory, and the secrets in it, to a file.
+fn no_core_files() {
+    use rustix::process::{Resource, Rlimit, setrlimit};
+    // A limit can always be lowered; should it not, a core file is all that is lost.
+    let _ = setrlimit(Resource::Core, Rlimit { current: Some(0), maximum: Some(0) });
 }
 
 fn failure(error: &StartError) -> Failure {

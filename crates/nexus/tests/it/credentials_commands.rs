@@ -2,8 +2,9 @@
 
 use std::io::{Read, Write};
 use std::net::TcpListener;
+use std::time::Duration;
 
-use nexus_testkit::{Run, Workspace};
+use nexus_testkit::{Daemon, DaemonOptions, Run, Workspace, until};
 
 fn workspace() -> Workspace {
     Workspace::initialized(env!("CARGO_BIN_EXE_nexus"))
@@ -128,4 +129,20 @@ fn a_copied_workspace_runs_no_command_of_its_own() {
         assert!(format!("{finished:?}").contains("not trusted"), "{finished:?}");
     }
     assert!(!mark.exists());
+}
+
+#[test]
+fn a_bad_pointer_is_marked_after_a_start_and_stops_nothing() {
+    let workspace = workspace();
+    workspace.nexus(&["credential", "add", "openai", "--env", "NOT_SET_ANYWHERE"]).ok();
+    workspace.nexus(&["credential", "add", "slow", "--command", "sleep 60"]).ok();
+    let daemon = Daemon::start(&workspace, &DaemonOptions::default());
+    let listed = until("both are broken", Duration::from_secs(15), || {
+        let listed = workspace.nexus(&["credential", "list", "--json"]).json();
+        let all = listed["credentials"].as_array().unwrap().clone();
+        all.iter().all(|one| one["status"] == "broken").then_some(all)
+    });
+    assert_eq!(listed[0]["lastError"], "variable NOT_SET_ANYWHERE is not set");
+    assert_eq!(listed[1]["lastError"], "sleep gave no answer within 9 seconds");
+    assert_eq!(daemon.get("/health").status, 200);
 }

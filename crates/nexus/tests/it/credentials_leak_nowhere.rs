@@ -27,6 +27,7 @@ impl Canaries {
                 ("command", tail("command")),
                 ("file", tail("file")),
                 ("config", format!("sk-{}", tail("config"))),
+                ("said", format!("sk-ant-{}", tail("said"))),
             ],
         }
     }
@@ -114,11 +115,16 @@ fn planted_secrets_are_found_nowhere() {
 
     // Onboarding, turns, an unknown route and a kill in the middle of a turn.
     let conversation = format!(
-        "{}\nWhat credentials do I have?\nremember that tea is ready",
-        witness::ONBOARDING.join("\n")
+        "{}\nWhat credentials do I have?\nremember that my key is {}",
+        witness::ONBOARDING.join("\n"),
+        canaries.get("said")
     );
     let run = Run::new(&["up", "--port", "0"]).input(conversation).within(Duration::from_secs(120));
-    note("up", workspace.run(&run).ok());
+    let mut said = workspace.run(&run).ok();
+    // The person's own line is shown to the person as it was typed; nothing else may repeat it.
+    said.stdout =
+        said.stdout.lines().filter(|line| !line.starts_with("you> ")).collect::<Vec<_>>().join("\n");
+    note("up", said);
     let daemon = Daemon::start(&workspace, &DaemonOptions::dying_at("s6.committed"));
     daemon.post("/api/chat", &serde_json::json!({ "message": "Hello again" }));
     daemon.wait_for_end(Duration::from_secs(60));

@@ -126,6 +126,22 @@ impl Client {
         }
     }
 
+    /// Calls any method of the control plane's table.
+    pub async fn call<T: DeserializeOwned>(
+        &self,
+        method: nexus_protocol::methods::Method,
+        params: &impl serde::Serialize,
+    ) -> Result<T, ClientError> {
+        const WHAT: &str = "POST /api/call";
+        let params = serde_json::to_value(params).map_err(|error| ClientError::BadAnswer {
+            what: WHAT,
+            reason: format!("request not made: {error}"),
+        })?;
+        let call =
+            nexus_protocol::control::Call { method: method.entry().name.to_owned(), params: Some(params) };
+        self.post(WHAT, "/api/call", encode(WHAT, &call)?).await
+    }
+
     /// Ends a session's running turn.
     pub async fn abort(&self, abort: &ChatAbort) -> Result<ChatAborted, ClientError> {
         const WHAT: &str = "POST /api/chat/abort";
@@ -234,11 +250,11 @@ impl Client {
     ) -> Result<T, ClientError> {
         let target = target.into_text();
         let request = self.build(what, Method::GET, &target, Bytes::new())?;
-        match self.call(what, request, limit).await {
+        match self.exchange(what, request, limit).await {
             // Reading twice changes nothing; see `send` for when this happens.
             Err(ClientError::Disconnected { .. }) => {
                 let request = self.build(what, Method::GET, &target, Bytes::new())?;
-                self.call(what, request, limit).await
+                self.exchange(what, request, limit).await
             }
             outcome => outcome,
         }
@@ -251,10 +267,10 @@ impl Client {
         body: Bytes,
     ) -> Result<T, ClientError> {
         let request = self.build(what, Method::POST, path, body)?;
-        self.call(what, request, ANSWER_WITHIN).await
+        self.exchange(what, request, ANSWER_WITHIN).await
     }
 
-    async fn call<T: DeserializeOwned>(
+    async fn exchange<T: DeserializeOwned>(
         &self,
         what: &'static str,
         request: Request<Full<Bytes>>,

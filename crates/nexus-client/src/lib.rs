@@ -7,8 +7,10 @@ mod connection;
 mod error;
 mod events;
 mod query;
+mod socket;
 pub mod sse;
 
 pub use client::{Client, probe};
 pub use error::ClientError;
 pub use events::EventStream;
+pub use socket::Socket;

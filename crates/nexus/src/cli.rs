@@ -58,6 +58,8 @@ pub(crate) enum Command {
     Sessions(commands::sessions::Arguments),
     /// Show who the assistant and the user are
     Identity(commands::identity::Arguments),
+    /// Answer what agents and clients ask your consent for
+    Approvals(commands::approvals::Arguments),
     /// Read and change settings
     Config(commands::config::Arguments),
     /// See which credentials exist; values are never shown
@@ -84,6 +86,9 @@ pub(crate) enum Command {
     Ws(kernel::ws::Arguments),
     /// Print a completion script for a shell
     Completions(commands::completions::Arguments),
+    /// Describe the command tree as JSON, for the manual pages
+    #[command(hide = true)]
+    Manual(commands::manual::Arguments),
 }
 
 /// Reads the command line and does what it says.
@@ -103,6 +108,7 @@ pub(crate) fn run() -> Outcome {
         Command::Trace(arguments) => commands::trace::run(&context, &arguments),
         Command::Sessions(arguments) => commands::sessions::run(&context, &arguments),
         Command::Identity(arguments) => commands::identity::run(&context, &arguments),
+        Command::Approvals(arguments) => commands::approvals::run(&context, &arguments),
         Command::Config(arguments) => commands::config::run(&context, &arguments),
         Command::Credential(arguments) => commands::credential::run(&context, &arguments),
         Command::Skills(arguments) => commands::skills::run(&context, &arguments),
@@ -116,6 +122,7 @@ pub(crate) fn run() -> Outcome {
         Command::Kernel(arguments) => kernel::run(&arguments),
         Command::Ws(arguments) => kernel::ws::run(&arguments),
         Command::Completions(arguments) => commands::completions::run(&arguments),
+        Command::Manual(arguments) => commands::manual::run(&arguments),
     }
 }
 

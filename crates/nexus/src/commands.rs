@@ -1,5 +1,6 @@
 //! One file per command family: its arguments, its help and what it does.
 
+pub(crate) mod approvals;
 pub(crate) mod backup;
 pub(crate) mod chat;
 pub(crate) mod completions;
@@ -9,6 +10,7 @@ pub(crate) mod doctor;
 pub(crate) mod identity;
 pub(crate) mod init;
 pub(crate) mod logs;
+pub(crate) mod manual;
 pub(crate) mod memory;
 mod reports;
 pub(crate) mod restore;

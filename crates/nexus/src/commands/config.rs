@@ -1,10 +1,11 @@
 //! `nexus config`: read, change and re-read the settings of a workspace.
 
 use clap::{Args, Subcommand};
+use nexus_protocol::methods::Method;
 use nexus_workspace::config;
 use serde_json::{Value, json};
 
-use crate::context::{Context, config_failure};
+use crate::context::{Context, client_failure, config_failure};
 use crate::failure::{Exit, Failure, Outcome};
 use crate::output::{self, Format};
 
@@ -131,9 +132,14 @@ fn reload(context: &Context) -> Outcome {
 
 fn rotate_token(context: &Context) -> Outcome {
     let layout = context.existing()?;
-    config::rotate_token(&layout).map_err(|error| config_failure(&error))?;
     if nexus_base::lock::holder(&layout.lock()).is_some() {
-        signal_reload(context)?;
+        // Through the daemon: when this returns, the old token has stopped working.
+        let client = context.client()?;
+        super::client_runtime()?
+            .block_on(client.call::<Value>(Method::ConfigRotateToken, &json!({})))
+            .map_err(|error| client_failure(&error))?;
+    } else {
+        config::rotate_token(&layout).map_err(|error| config_failure(&error))?;
     }
     output::line(&format!("new token in {}; the old one is void", layout.config().display()))
 }

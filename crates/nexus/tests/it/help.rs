@@ -36,6 +36,7 @@ fn the_tree_has_these_names() {
     trace
     sessions
     identity
+    approvals list|show|approve|deny
     config get|set|list|schema|reload|rotate-token
     credential list|get|add|sync|scan|verify|flag|order|remove
     skills list|use|info|scan|verify

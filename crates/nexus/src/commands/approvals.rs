@@ -1,0 +1,157 @@
+//! `nexus approvals`: what waits for the owner's consent, and the owner's answers.
+
+use clap::{Args, Subcommand, ValueEnum};
+use nexus_protocol::control::{ApprovalAnswer, ApprovalScope, ApprovalView, Approvals, ApprovalsOf, Named};
+use nexus_protocol::methods::Method;
+
+use crate::context::{Context, client_failure};
+use crate::failure::{Failure, Outcome};
+use crate::output::{self, Format, shorten, single_line};
+
+/// Arguments of `nexus approvals`.
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:\n  nexus approvals list\n  nexus approvals approve 01J… --for day")]
+pub(crate) struct Arguments {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// List what waits for an answer
+    #[command(after_help = "Example:\n  nexus approvals list --all --json")]
+    List {
+        /// Also what was answered or ran out
+        #[arg(long)]
+        all: bool,
+        /// Print JSON
+        #[arg(long)]
+        json: bool,
+    },
+    /// Show one request with everything it would open
+    #[command(after_help = "Example:\n  nexus approvals show 01J…")]
+    Show {
+        /// Its id
+        id: String,
+        /// Print JSON
+        #[arg(long)]
+        json: bool,
+    },
+    /// Say yes, this once unless told otherwise; commands are never approved for longer
+    #[command(
+        after_help = "Examples:\n  nexus approvals approve 01J…\n  nexus approvals approve 01J… --for day"
+    )]
+    Approve {
+        /// Its id
+        id: String,
+        /// How long the yes holds
+        #[arg(long = "for", value_enum, default_value_t = Lasting::Once)]
+        lasting: Lasting,
+        /// Print JSON
+        #[arg(long)]
+        json: bool,
+    },
+    /// Say no
+    #[command(after_help = "Example:\n  nexus approvals deny 01J… --reason \"not today\"")]
+    Deny {
+        /// Its id
+        id: String,
+        /// A word to go with it
+        #[arg(long, value_name = "TEXT")]
+        reason: Option<String>,
+        /// Print JSON
+        #[arg(long)]
+        json: bool,
+    },
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Lasting {
+    /// This one time
+    Once,
+    /// For 24 hours
+    Day,
+    /// Until it is taken back
+    Always,
+}
+
+/// Runs `nexus approvals`.
+pub(crate) fn run(context: &Context, arguments: &Arguments) -> Outcome {
+    match &arguments.command {
+        Command::List { all, json } => list(context, *all, Format::from_flag(*json)),
+        Command::Show { id, json } => {
+            let view = call(context, Method::ApprovalsShow, &Named { id: id.clone() })?;
+            show(&view, Format::from_flag(*json))
+        }
+        Command::Approve { id, lasting, json } => {
+            let scope = match lasting {
+                Lasting::Once => ApprovalScope::Once,
+                Lasting::Day => ApprovalScope::Day,
+                Lasting::Always => ApprovalScope::Always,
+            };
+            let answer = ApprovalAnswer { id: id.clone(), scope, reason: None };
+            told(&call(context, Method::ApprovalsApprove, &answer)?, Format::from_flag(*json))
+        }
+        Command::Deny { id, reason, json } => {
+            let answer =
+                ApprovalAnswer { id: id.clone(), scope: ApprovalScope::Once, reason: reason.clone() };
+            told(&call(context, Method::ApprovalsDeny, &answer)?, Format::from_flag(*json))
+        }
+    }
+}
+
+fn list(context: &Context, all: bool, format: Format) -> Outcome {
+    let listed: Approvals = call(context, Method::ApprovalsList, &ApprovalsOf { all, limit: None })?;
+    if format == Format::Json {
+        return output::json(&listed);
+    }
+    if listed.approvals.is_empty() {
+        return output::line("nothing waits for your consent");
+    }
+    let row = |one: &ApprovalView| {
+        vec![
+            one.id.clone(),
+            one.status.as_str().to_owned(),
+            one.kind.clone(),
+            one.requester.clone(),
+            one.expires_at.to_local_rfc3339(),
+            shorten(&one.summary, 60),
+        ]
+    };
+    output::table(
+        &["ID", "STATUS", "KIND", "FROM", "UNTIL", "WHAT"],
+        listed.approvals.iter().map(row).collect(),
+    )
+}
+
+fn show(view: &ApprovalView, format: Format) -> Outcome {
+    if format == Format::Json {
+        return output::json(view);
+    }
+    let mut lines = vec![
+        format!("{}  {}  {}", view.id, view.status.as_str(), view.kind),
+        format!("from      {}", single_line(&view.requester)),
+        format!("what      {}", single_line(&view.summary)),
+    ];
+    lines.extend(view.reason.iter().map(|reason| format!("why       {}", single_line(reason))));
+    lines.extend(view.resources.iter().map(|resource| format!("opens     {}", single_line(resource))));
+    lines.push(format!("until     {}", view.expires_at.to_local_rfc3339()));
+    lines.extend(view.responder.iter().map(|responder| format!("answered  {}", single_line(responder))));
+    output::line(&lines.join("\n"))
+}
+
+fn told(view: &ApprovalView, format: Format) -> Outcome {
+    match format {
+        Format::Json => output::json(view),
+        Format::Text => output::line(&format!("{} {}", view.id, view.status.as_str())),
+    }
+}
+
+fn call<T: serde::de::DeserializeOwned>(
+    context: &Context,
+    method: Method,
+    params: &impl serde::Serialize,
+) -> Result<T, Failure> {
+    let client = context.client()?;
+    super::client_runtime()?.block_on(client.call(method, params)).map_err(|error| client_failure(&error))
+}

@@ -36,6 +36,8 @@ pub enum Coordinate {
         target: String,
         /// The words.
         text: String,
+        /// A worker stops what it is doing for them.
+        interrupt: bool,
     },
     /// End a worker and everything below it.
     Cancel {
@@ -70,6 +72,7 @@ pub fn agent_send_spec() -> ToolSpec {
                 "op": {"type": "string", "enum": ["dispatch", "message", "cancel", "list"]},
                 "text": {"type": "string", "description": "complete task or message; the worker knows nothing else"},
                 "target": {"type": "string", "description": "session label"},
+                "deliveryMode": {"type": "string", "enum": ["queue", "interrupt"]},
                 "agent": {"type": "string", "description": "catalog role for the worker"},
                 "model": {"type": "string"}
             },
@@ -113,11 +116,14 @@ pub fn parse(tool: &str, arguments: &Value) -> Result<Coordinate, String> {
         }
         _ => arguments.get("op").and_then(Value::as_str).unwrap_or("(missing)"),
     };
+    let interrupt = text_of(arguments, "deliveryMode").as_deref() == Some("interrupt");
     match (op, target_of(arguments)) {
         // Work for a session that is there already is a message to it.
-        ("dispatch", Some(target)) => {
-            Ok(Coordinate::Message { target, text: bounded(arguments, &["text", "task", "message"])? })
-        }
+        ("dispatch", Some(target)) => Ok(Coordinate::Message {
+            target,
+            text: bounded(arguments, &["text", "task", "message"])?,
+            interrupt,
+        }),
         ("dispatch", None) => Ok(Coordinate::Dispatch {
             text: bounded(arguments, &["text", "task", "message"])?,
             agent: text_of(arguments, "agent"),
@@ -126,6 +132,7 @@ pub fn parse(tool: &str, arguments: &Value) -> Result<Coordinate, String> {
         ("message", target) => Ok(Coordinate::Message {
             target: target.ok_or("agent_send message needs `target`: a session label or \"parent\"")?,
             text: bounded(arguments, &["text", "message"])?,
+            interrupt,
         }),
         ("cancel", target) => Ok(Coordinate::Cancel {
             session: SessionLabel::new(
@@ -176,16 +183,17 @@ mod tests {
         let dispatch = Coordinate::Dispatch { text: "look".into(), agent: None, model: None };
         check("agent_send", &json!({"op": "dispatch", "text": "look"}), Ok(dispatch.clone()));
         check("spawn_worker", &json!({"task": "look"}), Ok(dispatch));
-        let message = Coordinate::Message { target: "parent".into(), text: "hi".into() };
+        let message = Coordinate::Message { target: "parent".into(), text: "hi".into(), interrupt: false };
         check(
             "agent_send",
             &json!({"op": "message", "target": {"session": "parent"}, "text": "hi"}),
             Ok(message),
         );
-        let more = Coordinate::Message { target: "worker:1".into(), text: "go on".into() };
+        let more = Coordinate::Message { target: "worker:1".into(), text: "go on".into(), interrupt: true };
         check(
             "agent_send",
-            &json!({"op": "dispatch", "target": {"kind": "session", "session": "worker:1"}, "text": "go on"}),
+            &json!({"op": "dispatch", "target": {"kind": "session", "session": "worker:1"}, "text": "go on",
+                    "deliveryMode": "interrupt"}),
             Ok(more),
         );
         check(

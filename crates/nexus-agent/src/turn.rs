@@ -1,21 +1,24 @@
 //! The loop of one turn: reply, calls, results, reply, until the model has said everything.
 
+mod calls;
+
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Instant;
 
 use nexus_base::id::{MessageId, ToolCallId};
 use nexus_llm::{Content, Conversation, Model, ModelError, ModelEvent, ModelName, ModelReply, Usage};
-use nexus_protocol::tool::{Replay, ToolOutput};
+use nexus_protocol::tool::Replay;
 use nexus_workspace::Layout;
 use nexus_workspace::config::Settings;
 use tokio_util::sync::CancellationToken;
 
 use crate::budget::{Limits, Meter};
-use crate::coordination::{self, WAIT};
-use crate::history::{OUTCOME_UNKNOWN, PastCall, PastMessage, PastTurn, append, to_messages};
-use crate::ports::{Call, CallEnd, Dispatch, Ledger, LedgerError, Progress, ProgressSink, Step};
+use crate::coordination::WAIT;
+use crate::history::{PastCall, PastMessage, PastTurn, append, to_messages};
+use crate::ports::{Call, Dispatch, Ledger, LedgerError, Progress, ProgressSink, Step};
 use crate::prompt::{self, SystemPrompt};
-use crate::toolbox::{self, Toolbox};
+use crate::toolbox::Toolbox;
+
+use self::calls::Calls;
 
 /// Longest reply asked of a model, in tokens.
 const REPLY_TOKENS: u32 = 8_192;
@@ -118,16 +121,6 @@ impl TurnOutcome {
     }
 }
 
-/// How a reply's calls ended.
-enum Calls {
-    /// All have results; the model goes on.
-    Done,
-    /// The model asked to wait.
-    Wait,
-    /// A limit was hit.
-    Over(String),
-}
-
 impl Agent {
     /// Puts an agent together.
     pub fn new(parts: AgentParts) -> Self {
@@ -223,111 +216,6 @@ impl Agent {
         self.parts.model.reply(conversation, &sink, &input.cancel).await
     }
 
-    /// Deals with calls that a crash cut off: looks again where looking is all they did, and tells
-    /// the model that the outcome of the others is unknown.
-    async fn settle_open_calls(&self, input: &mut TurnInput<'_>) -> Result<(), LedgerError> {
-        for open in input.current.open_calls() {
-            let call = Call {
-                id: open.id,
-                model_call_id: open.model_call_id,
-                tool: open.tool,
-                arguments: open.arguments,
-            };
-            match self.parts.toolbox.replay(&call.tool) {
-                Replay::Safe | Replay::Transactional => drop(self.run_call(&call, input).await?),
-                Replay::Unsafe => {
-                    self.answer(&call, ToolOutput::error(OUTCOME_UNKNOWN), CallEnd::Interrupted, input)
-                        .await?;
-                }
-            }
-        }
-        Ok(())
-    }
-
-    /// Runs a reply's calls in order. Once the turn is stopped or a limit is hit no further one begins.
-    async fn run_calls(
-        &self,
-        calls: &[Call],
-        input: &mut TurnInput<'_>,
-        meter: &mut Meter,
-    ) -> Result<Calls, LedgerError> {
-        let mut outcome = Calls::Done;
-        for (number, call) in calls.iter().enumerate() {
-            let stopped = if input.cancel.is_cancelled() {
-                Some("the turn was stopped before this call".to_owned())
-            } else if let Err(reason) = meter.begin_call(&call.tool, &call.arguments) {
-                outcome = Calls::Over(reason.clone());
-                Some(reason)
-            } else {
-                None
-            };
-            if let Some(reason) = stopped {
-                for call in &calls[number..] {
-                    let output = ToolOutput::error(format!("not run: {reason}"));
-                    self.answer(call, output, CallEnd::Ran, input).await?;
-                }
-                return Ok(outcome);
-            }
-            if self.run_call(call, input).await? {
-                outcome = Calls::Wait;
-            }
-        }
-        Ok(outcome)
-    }
-
-    /// Runs one call; returns whether the model asked to wait.
-    async fn run_call(&self, call: &Call, input: &mut TurnInput<'_>) -> Result<bool, LedgerError> {
-        (input.progress)(Progress::CallStarted { call });
-        let started = Instant::now();
-        let mut waits = false;
-        let mut recorded = false;
-        let mut end = CallEnd::Ran;
-        let output = if let Err(refusal) = toolbox::check_arguments(&call.arguments) {
-            ToolOutput::error(refusal)
-        } else if call.tool == WAIT && input.role == Role::Manager {
-            let output = wait_answer(input).await?;
-            waits = !output.is_error;
-            output
-        } else if coordination::is_coordination(&call.tool) {
-            match coordination::parse(&call.tool, &call.arguments) {
-                Ok(what) => {
-                    let done = input.dispatch.coordinate(&call.id, what).await?;
-                    recorded = done.recorded;
-                    done.output
-                }
-                Err(message) => ToolOutput::error(message),
-            }
-        } else {
-            let output = self.parts.toolbox.call(call, &input.cancel).await;
-            if input.cancel.is_cancelled() && output.is_error {
-                end = CallEnd::Interrupted;
-            }
-            output
-        };
-        let milliseconds = u64::try_from(started.elapsed().as_millis()).unwrap_or(u64::MAX);
-        let is_error = output.is_error;
-        if recorded {
-            input.current.resolve(&call.id, output.text, is_error);
-        } else {
-            self.answer(call, output, end, input).await?;
-        }
-        (input.progress)(Progress::CallEnded { call, is_error, milliseconds });
-        Ok(waits)
-    }
-
-    /// Writes a call's result down, in the ledger and in the turn.
-    async fn answer(
-        &self,
-        call: &Call,
-        output: ToolOutput,
-        end: CallEnd,
-        input: &mut TurnInput<'_>,
-    ) -> Result<(), LedgerError> {
-        input.ledger.record_result(&call.id, &output, end).await?;
-        input.current.resolve(&call.id, output.text, output.is_error);
-        Ok(())
-    }
-
     fn outcome(
         &self,
         end: End,
@@ -387,28 +275,6 @@ fn add_line(text: &mut String, more: &str) {
     text.push_str(more);
 }
 
-/// A manager may wait when it has spoken or has workers out; otherwise somebody would sit before silence.
-async fn wait_answer(input: &TurnInput<'_>) -> Result<ToolOutput, LedgerError> {
-    if !input.current.said().is_empty() || input.dispatch.outstanding().await? > 0 {
-        return Ok(ToolOutput::ok("waiting"));
-    }
-    Ok(ToolOutput::error(
-        "nothing to wait for: no worker is out and you have said nothing in this turn; answer first",
-    ))
-}
-
 fn fail(reason: String) -> End {
     End::Failed { reason }
-}
-
-impl From<&Call> for PastCall {
-    fn from(call: &Call) -> Self {
-        Self {
-            id: call.id.clone(),
-            model_call_id: call.model_call_id.clone(),
-            tool: call.tool.clone(),
-            arguments: call.arguments.clone(),
-            result: None,
-        }
-    }
 }

@@ -44,7 +44,9 @@ impl Dispatch for TurnDispatch<'_> {
     async fn coordinate(&self, call: &ToolCallId, what: Coordinate) -> Result<Coordinated, LedgerError> {
         match what {
             Coordinate::Dispatch { text, agent, model } => self.dispatch(call, text, agent, model).await,
-            Coordinate::Message { target, text } => self.message(call, &target, text).await,
+            Coordinate::Message { target, text, interrupt } => {
+                self.message(call, &target, text, interrupt).await
+            }
             Coordinate::Cancel { session } => self.cancel(&session).await,
             Coordinate::List => self.status(None).await,
             Coordinate::Status { session } => self.status(session).await,
@@ -125,6 +127,7 @@ impl TurnDispatch<'_> {
         call: &ToolCallId,
         target: &str,
         text: String,
+        interrupt: bool,
     ) -> Result<Coordinated, LedgerError> {
         let session = &self.claimed.session;
         let label = match (target, &session.parent) {
@@ -142,7 +145,9 @@ impl TurnDispatch<'_> {
                 "{label} is neither your parent nor one of your workers; agent_send op=list shows them"
             ))));
         }
-        let item = self.item(
+        // Only from above: a worker that could cut its parent off would end the person's conversation.
+        let interrupts = interrupt && session.parent.as_ref() != Some(&label);
+        let mut item = self.item(
             format!("message:{call}"),
             &label,
             RequestId::generate(),
@@ -150,10 +155,16 @@ impl TurnDispatch<'_> {
             &json!([[key::SENDER, session.label.as_str()]]),
             text,
         );
-        let result = format!("delivered to {label}");
+        if interrupts {
+            item.mode = ItemMode::Interrupt;
+        }
+        let (id, result) = (item.id.clone(), format!("delivered to {label}"));
         let post = NewPost { call: call.clone(), result: result.clone(), item };
         self.shared.parts.agents.post(post).await.map_err(|error| ledger_error(&error))?;
         self.shared.wake(&label);
+        if interrupts {
+            self.shared.live.interrupt(&label, &id);
+        }
         Ok(Coordinated { output: ToolOutput::ok(result), recorded: true })
     }
 

@@ -30,6 +30,9 @@ pub trait Engine: Send + Sync {
     /// Returns what renders the context block that stands before an item's words. It runs inside the
     /// claim, on the ledger's own thread: whatever has to be looked up is looked up before.
     fn framer(&self) -> Framer;
+
+    /// Returns what the assistant is called now; empty before it has a name.
+    fn speaker(&self) -> String;
 }
 
 /// Renders the context block of one item.

@@ -33,6 +33,10 @@ pub(crate) fn conclude(claimed: &ClaimedTurn, outcome: TurnOutcome, cause: Optio
     };
     let (reply, report) = match claimed.session.role {
         SessionRole::Manager => (reply_of(status, &said, error.as_deref()), None),
+        // A worker that is told something more goes on with its task.
+        SessionRole::Worker if cause == Some(&Cause::Interrupted) && status == TurnStatus::Aborted => {
+            (None, None)
+        }
         SessionRole::Worker => (None, Some(report_of(status, &said, &outcome, error.as_deref(), cause))),
     };
     FinishTurn {

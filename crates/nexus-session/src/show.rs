@@ -27,6 +27,7 @@ pub(crate) fn announce(shared: &Shared, claimed: &ClaimedTurn, last: &Item) {
             session: claimed.session.label.clone(),
             turn_id: claimed.turn.id.clone(),
             attempt: claimed.turn.attempt,
+            speaker: shared.parts.engine.speaker(),
         },
     );
 }

@@ -124,3 +124,25 @@ async fn interrupting_the_manager_leaves_its_workers_alone() {
     room.model.release.notify_one();
     assert_eq!(room.texts(&request).await, ["On it.\n\ntalking", "The work is done."]);
 }
+
+#[tokio::test]
+async fn a_worker_told_something_at_once_goes_on_with_it_and_reports_once() {
+    let model = Script::new(vec![
+        ("kind: task", vec![Act::Hang("starting with A")]),
+        ("do B first", vec![Act::Say("B, then A: both done")]),
+        ("kind: worker_result", vec![Act::Say("Both are done.")]),
+        ("change of plan", vec![Act::TellWorker("do B first")]),
+        ("delivered to", vec![Act::Say("Told it.")]),
+        ("please", vec![Act::Call("On it.", vec![dispatch("do A")])]),
+        ("dispatch_id", vec![Act::Say("")]),
+    ]);
+    let room = Room::new(model, limits());
+    let request = room.say("please", ItemMode::Interrupt).await;
+    room.model.hanging.notified().await;
+    let change = room.say("change of plan", ItemMode::Followup).await;
+    assert_eq!(room.texts(&change).await, ["Told it."]);
+    assert_eq!(room.texts(&request).await, ["On it.", "Both are done."]);
+    assert_eq!(results(&room, &request).await, (1, 1));
+    let worker = room.store.agents().workers_of(&SessionLabel::new("dm:owner")).await.unwrap().remove(0);
+    assert_eq!(worker.task_status, Some(TaskStatus::Completed));
+}

@@ -110,3 +110,23 @@ async fn the_same_item_is_admitted_once() {
     assert_eq!(room.texts(&item.request_id).await, ["hi"]);
     assert_eq!(room.model.seen.lock().unwrap().len(), 1);
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn two_hundred_sessions_at_once_are_all_answered_and_all_waiters_told() {
+    let model = Script::new(vec![("hello", vec![Act::Say("hi")])]);
+    let room = std::sync::Arc::new(Room::new(model, limits()));
+    let mut waiting = tokio::task::JoinSet::new();
+    for number in 0..200 {
+        let room = std::sync::Arc::clone(&room);
+        waiting.spawn(async move {
+            let request = room.say_in(&format!("chat:{number}"), "hello", ItemMode::Interrupt).await;
+            room.texts(&request).await
+        });
+    }
+    let started = std::time::Instant::now();
+    while let Some(texts) = waiting.join_next().await {
+        assert_eq!(texts.unwrap(), ["hi"]);
+    }
+    // Far below the interval at which a waiter looks for itself: nobody missed a change.
+    assert!(started.elapsed() < std::time::Duration::from_secs(4), "{:?}", started.elapsed());
+}

@@ -48,6 +48,8 @@ pub(crate) enum Act {
     HangThenFail(&'static str),
     /// Panics.
     Panic,
+    /// Tells its newest worker something at once.
+    TellWorker(&'static str),
 }
 
 /// A model that answers by the last user text it sees.
@@ -139,6 +141,15 @@ impl Model for Script {
                     () = self.release.notified() => (text, Vec::new()),
                 }
             }
+            Act::TellWorker(text) => {
+                let all = format!("{:?}", conversation.messages);
+                let label: String =
+                    all.split("worker:").last().unwrap_or_default().chars().take(26).collect();
+                let target = format!("worker:{label}");
+                let arguments =
+                    json!({"op": "message", "target": target, "text": text, "deliveryMode": "interrupt"});
+                ("", vec![("agent_send", arguments)])
+            }
             Act::Panic => panic!("a model that breaks"),
             Act::HangThenFail(reason) => {
                 self.hang();
@@ -168,6 +179,10 @@ struct TestEngine {
 }
 
 impl Engine for TestEngine {
+    fn speaker(&self) -> String {
+        String::new()
+    }
+
     fn agent(&self, request: &AgentRequest<'_>) -> Result<Agent, String> {
         let root = self.layout.root();
         let files = match request.role {

@@ -29,7 +29,15 @@ pub enum BusBody {
     Delta { request_id: RequestId, session: SessionLabel, turn_id: TurnId, attempt: u32, text: String },
     /// A turn began.
     #[serde(rename = "turn.created")]
-    TurnStarted { request_id: RequestId, session: SessionLabel, turn_id: TurnId, attempt: u32 },
+    TurnStarted {
+        request_id: RequestId,
+        session: SessionLabel,
+        turn_id: TurnId,
+        attempt: u32,
+        /// What the assistant is called in this turn; empty before it has a name.
+        #[serde(default)]
+        speaker: String,
+    },
     /// A turn ended, with the state a person would call it by.
     #[serde(rename = "turn.completed")]
     TurnEnded { request_id: RequestId, session: SessionLabel, turn_id: TurnId, state: TurnState },

@@ -14,6 +14,7 @@ use nexus_protocol::framing::{Frame, Kind, key};
 use nexus_session::{AgentRequest, Engine, Framer};
 use nexus_store::agents::ItemKind;
 use nexus_workspace::config::Settings;
+use nexus_workspace::persona::Persona;
 use nexus_workspace::{Layout, persona, skills};
 
 use crate::run_socket::RunCommands;
@@ -70,14 +71,14 @@ impl Workshop {
 
     /// Returns the active persona's slug; empty before onboarding.
     pub(crate) fn persona_name(&self) -> String {
-        match persona::active_persona(&self.layout, &self.settings()) {
-            Ok(Some(persona)) => persona.slug.as_str().to_owned(),
-            Ok(None) => String::new(),
-            Err(error) => {
-                tracing::warn!(%error, "the persona could not be read");
-                String::new()
-            }
-        }
+        self.persona().map(|persona| persona.slug.as_str().to_owned()).unwrap_or_default()
+    }
+
+    fn persona(&self) -> Option<Persona> {
+        persona::active_persona(&self.layout, &self.settings()).unwrap_or_else(|error| {
+            tracing::warn!(%error, "the persona could not be read");
+            None
+        })
     }
 
     /// Leaves the one-time reminder about credentials for the next message.
@@ -97,6 +98,10 @@ impl Workshop {
 }
 
 impl Engine for Workshop {
+    fn speaker(&self) -> String {
+        self.persona().map(|persona| persona.name).unwrap_or_default()
+    }
+
     fn agent(&self, request: &AgentRequest<'_>) -> Result<Agent, String> {
         let files = self.file_tools(request.role)?;
         Ok(Agent::new(AgentParts {

@@ -22,8 +22,8 @@ const QUIET_TOOLS: &[&str] = &["agent_send", "wait", "get_agent_status"];
 /// Something to show.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Show {
-    /// A turn of the conversation itself began.
-    TurnBegan,
+    /// A turn of the conversation itself began; the name is empty before the assistant has one.
+    TurnBegan { speaker: String },
     /// The next piece of what the assistant is saying.
     Piece(String),
     /// What was streamed so far is void; the turn begins again.
@@ -87,9 +87,10 @@ impl Feed {
             return Vec::new();
         }
         match &event.body {
-            BusBody::TurnStarted { session, turn_id, attempt, .. } if self.is_ours(session) => {
+            BusBody::TurnStarted { session, turn_id, attempt, speaker, .. } if self.is_ours(session) => {
                 let again = self.begin(turn_id, *attempt);
-                if again { vec![Show::StartOver] } else { vec![Show::TurnBegan] }
+                let began = Show::TurnBegan { speaker: speaker.clone() };
+                if again { vec![Show::StartOver] } else { vec![began] }
             }
             BusBody::Delta { session, turn_id, attempt, text, .. } if self.is_ours(session) => {
                 self.piece(turn_id, *attempt, text)

@@ -233,7 +233,7 @@ impl Talk {
 
     fn note(&mut self, show: &Show) {
         match show {
-            Show::TurnBegan | Show::StartOver | Show::Piece(_) => {
+            Show::TurnBegan { .. } | Show::StartOver | Show::Piece(_) => {
                 self.turn_runs = true;
                 self.idle_since = None;
             }

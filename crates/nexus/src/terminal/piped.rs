@@ -71,6 +71,8 @@ struct Exchange {
     /// A line that was read while the one before was being answered.
     ahead: Option<Line>,
     failed: bool,
+    /// What the assistant is called.
+    speaker: String,
 }
 
 struct Current {
@@ -84,7 +86,8 @@ impl Exchange {
         let leave = Leave::listen()?;
         let signals = link.events().await?;
         let feed = Feed::of_session(None);
-        Ok(Self { link, style, signals, leave, feed, current: None, ahead: None, failed: false })
+        let speaker = output::single_line(&link.assistant_name());
+        Ok(Self { link, style, signals, leave, feed, current: None, ahead: None, failed: false, speaker })
     }
 
     async fn next_line(&mut self, lines: &mut mpsc::Receiver<Line>) -> Result<Option<Line>, Failure> {
@@ -206,9 +209,13 @@ impl Exchange {
     fn write(&mut self, show: &Show) -> Outcome {
         self.judge(show);
         match (show, self.style) {
+            // Named as it was when the turn began: a name given in a turn is used from the next one on.
+            (Show::TurnBegan { speaker }, _) if !speaker.trim().is_empty() => {
+                self.speaker = output::single_line(speaker);
+                Ok(())
+            }
             (Show::Reply { text, .. }, Style::Transcript) if !text.trim().is_empty() => {
-                let name = output::single_line(&self.link.assistant_name());
-                output::line(&format!("{name}> {}", harmless(text).trim_end()))
+                output::line(&format!("{}> {}", self.speaker, harmless(text).trim_end()))
             }
             (Show::Reply { text, .. }, Style::Bare) if !text.trim().is_empty() => {
                 output::line(harmless(text).trim_end())

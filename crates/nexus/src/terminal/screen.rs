@@ -86,7 +86,12 @@ impl<P: Paper> Screen<P> {
     /// Shows what a feed asks to be shown.
     pub(crate) fn show(&mut self, show: &Show) {
         match show {
-            Show::TurnBegan => self.end_speech(),
+            Show::TurnBegan { speaker } => {
+                self.end_speech();
+                if !speaker.trim().is_empty() {
+                    self.rename(speaker);
+                }
+            }
             Show::Piece(text) => self.speak(text),
             Show::StartOver => {
                 self.end_speech();
@@ -206,7 +211,7 @@ mod tests {
     #[test]
     fn pieces_flow_and_notices_get_their_own_line() {
         let mut screen = screen();
-        screen.show(&Show::TurnBegan);
+        screen.show(&Show::TurnBegan { speaker: String::new() });
         screen.show(&Show::Piece("Hello".into()));
         screen.show(&Show::Piece(" you".into()));
         screen.show(&Show::Notice("worker 1: scan".into()));

@@ -11,6 +11,7 @@ mod command;
 mod conversation;
 mod disk;
 mod instance;
+mod manual;
 mod measure;
 mod random;
 mod schemas;
@@ -31,6 +32,12 @@ enum Task {
     Check,
     /// Writes the JSON Schemas of the wire to `schemas/`.
     Schemas,
+    /// Writes the manual pages to `docs/man/`.
+    Manual {
+        /// Program to ask instead of a fresh debug build.
+        #[arg(long)]
+        binary: Option<std::path::PathBuf>,
+    },
     /// Measures and prints the numbers beside their bars.
     #[command(subcommand)]
     Bench(bench::Bench),
@@ -49,6 +56,7 @@ fn main() -> Result<()> {
     match Arguments::parse().task {
         Task::Check => check::run_all(),
         Task::Schemas => schemas::write(),
+        Task::Manual { binary } => manual::write(binary.as_deref()),
         Task::Bench(bench) => bench::run(&bench),
         Task::Transcript { binary } => transcript::write(binary.as_deref()),
         Task::Soak(soak) => soak::run(soak),

@@ -1,0 +1,173 @@
+//! Reading fixtures: which files hold some, and what one says. A folder may hold schemas and
+//! examples beside them; a file counts when what is in it has a `test_id`.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use serde::Deserialize;
+use serde_json::{Map, Value};
+
+/// Largest fixture file, in bytes.
+const LARGEST: u64 = 16 * 1024 * 1024;
+/// How deep folders are searched.
+const DEEPEST: usize = 8;
+/// Most fixtures of one run.
+const MOST: usize = 10_000;
+
+/// Assertions or contents by path.
+pub(super) type Entries = Map<String, Value>;
+
+/// Why fixtures could not be read.
+#[derive(Debug, thiserror::Error)]
+pub enum LoadError {
+    /// The path cannot be read.
+    #[error("reading {}", path.display())]
+    Unreadable {
+        /// The path.
+        path: PathBuf,
+        /// Why.
+        #[source]
+        source: std::io::Error,
+    },
+    /// A file with a `test_id` is no fixture.
+    #[error("{} is no fixture: {what}", path.display())]
+    Malformed {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong with it.
+        what: String,
+    },
+    /// There are too many, or they are too large.
+    #[error("{} is more than is read at once", path.display())]
+    TooMuch {
+        /// Where the limit was reached.
+        path: PathBuf,
+    },
+}
+
+/// One test.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Fixture {
+    /// Its name.
+    pub test_id: String,
+    /// What it is about.
+    pub description: String,
+    /// Where it was read from.
+    #[serde(skip)]
+    pub file: PathBuf,
+    #[serde(default)]
+    pub(super) covers: Value,
+    #[serde(default, rename = "uncovered_params")]
+    _uncovered: Vec<String>,
+    #[serde(default)]
+    pub(super) precondition: Precondition,
+    pub(super) action: Option<Action>,
+    pub(super) event: Option<EventText>,
+    pub(super) steps: Option<Vec<Step>>,
+    #[serde(default)]
+    pub(super) postcondition: Postcondition,
+}
+
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Precondition {
+    #[serde(default)]
+    pub(super) state_files: Entries,
+}
+
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Action {
+    pub(super) tool: String,
+    #[serde(default)]
+    pub(super) params: Entries,
+}
+
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct EventText {
+    #[serde(rename = "type")]
+    pub(super) kind: String,
+    #[serde(default)]
+    pub(super) params: Entries,
+    #[serde(default, rename = "description")]
+    _description: String,
+}
+
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Step {
+    #[serde(default)]
+    pub(super) description: String,
+    pub(super) action: Option<Action>,
+    pub(super) event: Option<EventText>,
+    #[serde(default)]
+    pub(super) assert_return: Entries,
+    #[serde(default)]
+    pub(super) assert_state: Entries,
+}
+
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Postcondition {
+    #[serde(default)]
+    pub(super) state_files: Entries,
+    #[serde(default)]
+    pub(super) return_value: Entries,
+    pub(super) error: Option<bool>,
+    pub(super) error_contains: Option<String>,
+}
+
+/// Reads all fixtures at or below the paths, in the order of their names.
+///
+/// # Errors
+/// See [`LoadError`].
+pub fn load(paths: &[PathBuf]) -> Result<Vec<Fixture>, LoadError> {
+    let mut found = Vec::new();
+    for path in paths {
+        collect(path, 0, &mut found)?;
+    }
+    Ok(found)
+}
+
+fn collect(path: &Path, depth: usize, found: &mut Vec<Fixture>) -> Result<(), LoadError> {
+    let unreadable = |source| LoadError::Unreadable { path: path.to_owned(), source };
+    if found.len() > MOST || depth > DEEPEST {
+        return Err(LoadError::TooMuch { path: path.to_owned() });
+    }
+    let about = fs::metadata(path).map_err(unreadable)?;
+    if about.is_dir() {
+        let names =
+            fs::read_dir(path).and_then(Iterator::collect::<Result<Vec<_>, _>>).map_err(unreadable)?;
+        let mut inside: Vec<PathBuf> = names.into_iter().map(|entry| entry.path()).collect();
+        inside.sort();
+        let interesting = |path: &PathBuf| path.is_dir() || path.extension().is_some_and(|end| end == "json");
+        for path in inside.into_iter().filter(interesting) {
+            collect(&path, depth + 1, found)?;
+        }
+        return Ok(());
+    }
+    if about.len() > LARGEST {
+        return Err(LoadError::TooMuch { path: path.to_owned() });
+    }
+    let malformed =
+        |error: serde_json::Error| LoadError::Malformed { path: path.to_owned(), what: error.to_string() };
+    let text = fs::read(path).map_err(unreadable)?;
+    let value: Value = serde_json::from_slice(&text).map_err(malformed)?;
+    let list = match value {
+        Value::Array(list) => list,
+        one => vec![one],
+    };
+    for one in list.into_iter().filter(|one| one.get("test_id").is_some()) {
+        let mut fixture: Fixture = serde_json::from_value(one).map_err(malformed)?;
+        let ways = [fixture.action.is_some(), fixture.event.is_some(), fixture.steps.is_some()];
+        if ways.into_iter().filter(|given| *given).count() != 1 {
+            let what = format!("{} needs one of action, event and steps", fixture.test_id);
+            return Err(LoadError::Malformed { path: path.to_owned(), what });
+        }
+        path.clone_into(&mut fixture.file);
+        found.push(fixture);
+    }
+    Ok(())
+}

@@ -1,0 +1,96 @@
+//! Who is asked: something that can be called like the eleven tools and told of lifecycle events.
+
+use std::path::Path;
+
+use serde_json::{Map, Value};
+
+use crate::harness::{self, Completion, HarnessId};
+use crate::tools::{Tool, call};
+use crate::{Project, ProjectError};
+
+/// A moment in the life of a session.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Event {
+    /// An instance starts.
+    AgentSpawn {
+        /// Its role.
+        agent_name: String,
+        /// Its id.
+        agent_id: String,
+    },
+    /// An instance ends.
+    AgentComplete {
+        /// Its id.
+        agent_id: String,
+        /// The last it said.
+        last_message: Option<String>,
+        /// Files it changed.
+        files_touched: Vec<String>,
+    },
+    /// An instance goes on.
+    AgentResume {
+        /// Its id.
+        agent_id: String,
+    },
+    /// A memory file's content was read.
+    MemoryRead {
+        /// The file, relative to the project.
+        path: String,
+        /// Who read it.
+        reader: String,
+    },
+    /// The session ends.
+    SessionEnd,
+}
+
+/// An implementation under test.
+pub trait Subject {
+    /// Calls a tool in the project at `root`.
+    ///
+    /// # Errors
+    /// What the implementation says when it refuses.
+    fn call(&mut self, root: &Path, tool: &str, parameters: &Map<String, Value>) -> Result<Value, String>;
+
+    /// Tells of an event in the project at `root`.
+    ///
+    /// # Errors
+    /// What the implementation says when it cannot take it.
+    fn event(&mut self, root: &Path, harness: &str, event: &Event) -> Result<(), String>;
+}
+
+/// This library.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Library;
+
+impl Subject for Library {
+    fn call(&mut self, root: &Path, tool: &str, parameters: &Map<String, Value>) -> Result<Value, String> {
+        let tool = Tool::named(tool).ok_or_else(|| format!("there is no tool {tool}"))?;
+        let run = || call(&Project::open(root)?, tool, parameters);
+        run().map_err(|error: ProjectError| error.message())
+    }
+
+    fn event(&mut self, root: &Path, harness: &str, event: &Event) -> Result<(), String> {
+        let run = || {
+            let project = Project::open(root)?;
+            let harness = HarnessId::new(harness)?;
+            match event {
+                Event::AgentSpawn { agent_name, agent_id } => {
+                    harness::spawned(&project, &harness, agent_name, agent_id)
+                }
+                Event::AgentComplete { agent_id, last_message, files_touched } => {
+                    let completion = Completion {
+                        last_message: last_message.clone(),
+                        files_touched: files_touched.clone(),
+                    };
+                    harness::completed(&project, &harness, agent_id, &completion)
+                }
+                Event::AgentResume { agent_id } => harness::resumed(&project, &harness, agent_id),
+                Event::MemoryRead { path, reader } => {
+                    harness::record_read(&project, &harness, Path::new(path), reader)
+                }
+                Event::SessionEnd => harness::session_ended(&project, &harness),
+            }
+        };
+        run().map_err(|error: ProjectError| error.message())
+    }
+}

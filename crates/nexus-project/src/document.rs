@@ -1,0 +1,108 @@
+//! One JSON document in one file: bounded reading that names the place of damage, and writing as
+//! others do it (two spaces, a final newline), whole or not at all.
+
+use std::fs::{self, File};
+use std::io::Read as _;
+use std::os::unix::fs::OpenOptionsExt as _;
+use std::path::Path;
+
+use nexus_base::failpoint;
+use nexus_base::file::{self, Durability};
+use serde_json::{Map, Value};
+
+use crate::ProjectError;
+
+/// Largest state file that is read whole, in bytes.
+pub(crate) const LARGEST: u64 = 64 * 1024 * 1024;
+/// State files belong to the project, not to one person.
+pub(crate) const FILE_MODE: u32 = 0o644;
+
+/// Opens a regular file without following a link; `None` when nothing is there.
+pub(crate) fn open(path: &Path) -> Result<Option<File>, ProjectError> {
+    let flags =
+        i32::try_from((rustix::fs::OFlags::NOFOLLOW | rustix::fs::OFlags::NONBLOCK).bits()).unwrap_or(0);
+    let file = match File::options().read(true).custom_flags(flags).open(path) {
+        Ok(file) => file,
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
+        Err(error) => return Err(ProjectError::file("opening", path, error)),
+    };
+    let about = file.metadata().map_err(|error| ProjectError::file("inspecting", path, error))?;
+    if !about.is_file() {
+        let error = std::io::Error::new(std::io::ErrorKind::InvalidInput, "not a regular file");
+        return Err(ProjectError::file("opening", path, error));
+    }
+    Ok(Some(file))
+}
+
+/// Reads a file's bytes; `None` when nothing is there.
+pub(crate) fn read_bytes(path: &Path) -> Result<Option<Vec<u8>>, ProjectError> {
+    let Some(file) = open(path)? else { return Ok(None) };
+    let mut bytes = Vec::new();
+    file.take(LARGEST + 1)
+        .read_to_end(&mut bytes)
+        .map_err(|error| ProjectError::file("reading", path, error))?;
+    if bytes.len() as u64 > LARGEST {
+        return Err(ProjectError::TooLarge { path: path.to_owned(), limit: LARGEST });
+    }
+    Ok(Some(bytes))
+}
+
+/// Reads a file that holds one JSON object; `None` when nothing is there.
+pub(crate) fn read_object(path: &Path) -> Result<Option<Map<String, Value>>, ProjectError> {
+    read_bytes(path)?.map(|bytes| object(path, &bytes)).transpose()
+}
+
+/// Takes the object out of bytes that were read from `path`.
+pub(crate) fn object(path: &Path, bytes: &[u8]) -> Result<Map<String, Value>, ProjectError> {
+    match serde_json::from_slice(bytes) {
+        Ok(Value::Object(object)) => Ok(object),
+        Ok(_) => Err(damaged(path, 1, 1, "an object was expected")),
+        Err(error) => Err(damaged_by(path, &error)),
+    }
+}
+
+/// Makes the error for a document whose text or shape is wrong.
+pub(crate) fn damaged(path: &Path, line: usize, column: usize, what: &str) -> ProjectError {
+    ProjectError::Damaged {
+        path: path.to_owned(),
+        line: line.max(1),
+        column: column.max(1),
+        what: what.to_owned(),
+    }
+}
+
+/// Makes the error for text that is no JSON.
+pub(crate) fn damaged_by(path: &Path, error: &serde_json::Error) -> ProjectError {
+    let text = error.to_string();
+    let what = text.split(" at line ").next().unwrap_or(&text);
+    damaged(path, error.line(), error.column(), what)
+}
+
+/// Renders a document as it lies on disk.
+pub(crate) fn render(value: &Value) -> String {
+    // A `Value` always renders: its keys are text and it holds no foreign serializer.
+    let mut text = serde_json::to_string_pretty(value).unwrap_or_default();
+    text.push('\n');
+    text
+}
+
+/// Replaces the document at `path`.
+pub(crate) fn write(path: &Path, value: &Value, durability: Durability) -> Result<(), ProjectError> {
+    failpoint::hit("project.write");
+    file::replace(path, render(value).as_bytes(), FILE_MODE, durability)?;
+    failpoint::hit("project.written");
+    Ok(())
+}
+
+/// Removes the file at `path` and says whether one was there.
+pub(crate) fn remove(path: &Path) -> Result<bool, ProjectError> {
+    failpoint::hit("project.remove");
+    match fs::remove_file(path) {
+        Ok(()) => {
+            failpoint::hit("project.removed");
+            Ok(true)
+        }
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(false),
+        Err(error) => Err(ProjectError::file("removing", path, error)),
+    }
+}

@@ -1,0 +1,236 @@
+//! What is remembered about `history.json` so that a search need not read it: where each cycle lies
+//! and which groups of three bytes occur in it. Derived from the file and thrown away when the file
+//! is not the one it was made from; a hit is always confirmed in the file.
+
+use std::fs::{File, Metadata};
+use std::hash::{DefaultHasher, Hasher as _};
+use std::io::{self, BufReader};
+use std::os::unix::fs::{FileExt as _, MetadataExt as _};
+use std::path::Path;
+
+use serde::de::IgnoredAny;
+use serde_json::Value;
+
+use super::scan::{self, Fault, From};
+use crate::{ProjectError, document};
+
+/// Words of 64 bits in a cycle's filter: 4096 bits, a third of them set by 5 kB of prose.
+const WORDS: usize = 64;
+/// How many bytes before the end of the cycles stand for all before them.
+const WITNESS: u64 = 4096;
+/// Longest text after the last cycle that is carried along by an append.
+const LONGEST_TAIL: u64 = 1024 * 1024;
+
+/// Where a cycle lies and what may occur in it.
+#[derive(Debug)]
+pub(super) struct Entry {
+    pub(super) offset: u64,
+    pub(super) length: usize,
+    filter: Box<[u64; WORDS]>,
+}
+
+/// The memory of one state of the file.
+#[derive(Debug)]
+pub(crate) struct Index {
+    pub(super) entries: Vec<Entry>,
+    pub(super) highest_plan_id: u64,
+    /// Offset right after the last cycle.
+    pub(super) elements_end: u64,
+    stamp: Stamp,
+    witness: u64,
+}
+
+/// What the file system says about a state of the file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Stamp {
+    device: u64,
+    inode: u64,
+    size: u64,
+    modified: (i64, i64),
+}
+
+impl Stamp {
+    fn of(about: &Metadata) -> Self {
+        Self {
+            device: about.dev(),
+            inode: about.ino(),
+            size: about.size(),
+            modified: (about.mtime(), about.mtime_nsec()),
+        }
+    }
+}
+
+impl Index {
+    /// Reads the whole file once.
+    pub(super) fn build(file: &File, path: &Path) -> Result<Self, ProjectError> {
+        let mut index = Self {
+            entries: Vec::new(),
+            highest_plan_id: 0,
+            elements_end: 0,
+            stamp: stamp(file, path)?,
+            witness: 0,
+        };
+        index.read(file, path, From::Start)?;
+        Ok(index)
+    }
+
+    /// Takes in what was appended; false when the file is another one and everything must be read again.
+    pub(super) fn refresh(&mut self, file: &File, path: &Path) -> Result<bool, ProjectError> {
+        let now = stamp(file, path)?;
+        let grown =
+            (now.device, now.inode) == (self.stamp.device, self.stamp.inode) && now.size >= self.stamp.size;
+        if !grown || self.look(file, path)? != self.witness {
+            return Ok(false);
+        }
+        if now == self.stamp {
+            return Ok(true);
+        }
+        // A file of the same length with another time was changed by something that does not append.
+        if now.size == self.stamp.size {
+            return Ok(false);
+        }
+        self.extend(file, path)?;
+        Ok(true)
+    }
+
+    /// Reads on from the last known cycle.
+    pub(super) fn extend(&mut self, file: &File, path: &Path) -> Result<(), ProjectError> {
+        self.stamp = stamp(file, path)?;
+        let from = if self.entries.is_empty() {
+            From::AfterBracket(self.elements_end)
+        } else {
+            From::AfterCycle(self.elements_end)
+        };
+        self.read(file, path, from)
+    }
+
+    /// Returns how many cycles there are.
+    pub(super) fn count(&self) -> usize {
+        self.entries.len()
+    }
+
+    /// Returns the text after the last cycle.
+    pub(super) fn tail(&self, file: &File, path: &Path) -> Result<String, ProjectError> {
+        let length = self.stamp.size.saturating_sub(self.elements_end);
+        if length > LONGEST_TAIL {
+            return Err(ProjectError::TooLarge { path: path.to_owned(), limit: LONGEST_TAIL });
+        }
+        let mut bytes = vec![0; usize::try_from(length).unwrap_or(0)];
+        file.read_exact_at(&mut bytes, self.elements_end)
+            .map_err(|error| ProjectError::file("reading", path, error))?;
+        String::from_utf8(bytes).map_err(|_| document::damaged(path, 1, 1, "text that is not UTF-8"))
+    }
+
+    fn read(&mut self, file: &File, path: &Path, from: From) -> Result<(), ProjectError> {
+        let walked = scan::walk(file, from, |offset, text| {
+            let shape = |what| Fault::Shape { offset, what };
+            let cycle: Value = serde_json::from_slice(text).map_err(|_| shape("a cycle is no JSON"))?;
+            let id = cycle.get("plan").and_then(|plan| plan.get("id")).and_then(whole);
+            self.highest_plan_id = self.highest_plan_id.max(id.unwrap_or(0));
+            let filter = filter(folded(&cycle.to_string()).as_bytes());
+            self.entries.push(Entry { offset, length: text.len(), filter });
+            Ok(())
+        });
+        match walked {
+            Ok(end) => self.elements_end = end.elements_end,
+            Err(Fault::Io(error)) => return Err(ProjectError::file("reading", path, error)),
+            Err(Fault::Shape { offset, what }) => return Err(place(file, path, offset, what)),
+        }
+        self.witness = self.look(file, path)?;
+        Ok(())
+    }
+
+    fn look(&self, file: &File, path: &Path) -> Result<u64, ProjectError> {
+        let start = self.elements_end.saturating_sub(WITNESS);
+        let mut bytes = vec![0; usize::try_from(self.elements_end - start).unwrap_or(0)];
+        let mut hasher = DefaultHasher::new();
+        match file.read_exact_at(&mut bytes, start) {
+            Ok(()) => hasher.write(&bytes),
+            Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => {}
+            Err(error) => return Err(ProjectError::file("reading", path, error)),
+        }
+        Ok(hasher.finish())
+    }
+}
+
+impl Entry {
+    /// Returns whether the cycle may hold all groups of `wanted`.
+    pub(super) fn may_hold(&self, wanted: &[u16]) -> bool {
+        wanted.iter().all(|bit| {
+            let word = self.filter.get(usize::from(bit / 64)).copied().unwrap_or(u64::MAX);
+            word & (1 << (bit % 64)) != 0
+        })
+    }
+}
+
+/// Returns the bits a text must have set.
+pub(super) fn bits(text: &[u8]) -> Vec<u16> {
+    let mut bits: Vec<u16> = text.windows(3).map(bit).collect();
+    bits.sort_unstable();
+    bits.dedup();
+    bits
+}
+
+/// Returns text without the difference of cases. Letter by letter, so that a part of a text always
+/// folds to a part of the folded text.
+pub(super) fn folded(text: &str) -> String {
+    if text.is_ascii() {
+        return text.to_ascii_lowercase();
+    }
+    text.chars().flat_map(char::to_lowercase).collect()
+}
+
+fn filter(text: &[u8]) -> Box<[u64; WORDS]> {
+    let mut filter = Box::new([0_u64; WORDS]);
+    for group in text.windows(3) {
+        let bit = bit(group);
+        if let Some(word) = filter.get_mut(usize::from(bit / 64)) {
+            *word |= 1 << (bit % 64);
+        }
+    }
+    filter
+}
+
+fn bit(group: &[u8]) -> u16 {
+    let number = group.iter().fold(0_u32, |number, byte| (number << 8) | u32::from(*byte));
+    // Twelve bits of a multiplicative hash: as many as the filter has.
+    u16::try_from(number.wrapping_mul(0x9E37_79B1) >> 20).unwrap_or(0)
+}
+
+/// Returns a JSON number that is a whole one, however it is spelled.
+pub(crate) fn whole(value: &Value) -> Option<u64> {
+    value.as_u64().or_else(|| {
+        let number = value.as_f64()?;
+        #[expect(
+            clippy::cast_possible_truncation,
+            clippy::cast_sign_loss,
+            reason = "checked on the same line"
+        )]
+        (number >= 0.0 && number.fract() == 0.0 && number < 9e15).then_some(number as u64)
+    })
+}
+
+fn stamp(file: &File, path: &Path) -> Result<Stamp, ProjectError> {
+    let about = file.metadata().map_err(|error| ProjectError::file("inspecting", path, error))?;
+    Ok(Stamp::of(&about))
+}
+
+/// Finds line and column of damage. A full parse tells more exactly than the walk; where the text is
+/// sound JSON of the wrong shape, the walk's offset is all there is.
+fn place(file: &File, path: &Path, offset: u64, what: &str) -> ProjectError {
+    if let Ok(mut again) = file.try_clone() {
+        use std::io::Seek as _;
+        if again.rewind().is_ok()
+            && let Err(error) = serde_json::from_reader::<_, IgnoredAny>(BufReader::new(again))
+            && !error.is_io()
+        {
+            return document::damaged_by(path, &error);
+        }
+    }
+    let mut before = vec![0; usize::try_from(offset).unwrap_or(0)];
+    let read = file.read_at(&mut before, 0).unwrap_or(0);
+    before.truncate(read);
+    let line = before.iter().filter(|byte| **byte == b'\n').count() + 1;
+    let column = before.iter().rev().take_while(|byte| **byte != b'\n').count() + 1;
+    document::damaged(path, line, column, what)
+}

@@ -1,0 +1,260 @@
+//! A walk over the text of `history.json` that finds where each cycle begins and ends, without ever
+//! holding more than one cycle. What is inside a cycle is for `serde_json`.
+
+use std::fs::File;
+use std::io;
+use std::os::unix::fs::FileExt as _;
+
+const CHUNK: usize = 128 * 1024;
+/// Largest single cycle, in bytes.
+const LARGEST_CYCLE: usize = 64 * 1024 * 1024;
+
+/// Why the walk ended early.
+#[derive(Debug)]
+pub(super) enum Fault {
+    /// The text is not a history at this offset.
+    Shape { offset: u64, what: &'static str },
+    /// The operating system refused.
+    Io(io::Error),
+}
+
+/// What the walk found.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct End {
+    /// Offset right after the last cycle, or after the opening bracket when there is none.
+    pub(super) elements_end: u64,
+}
+
+/// Where to begin.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum From {
+    /// At the first byte.
+    Start,
+    /// Right after a cycle that is known already.
+    AfterCycle(u64),
+    /// Right after the opening bracket.
+    AfterBracket(u64),
+}
+
+/// Walks the file and hands each cycle's offset and text over.
+pub(super) fn walk(
+    file: &File,
+    from: From,
+    mut each: impl FnMut(u64, &[u8]) -> Result<(), Fault>,
+) -> Result<End, Fault> {
+    let offset = match from {
+        From::Start => 0,
+        From::AfterCycle(offset) | From::AfterBracket(offset) => offset,
+    };
+    let mut text = Text { file, chunk: vec![0; CHUNK], at: 0, filled: 0, base: offset };
+    let mut end = None;
+    match from {
+        From::Start => {
+            text.space()?;
+            text.expect(b'{', "an object was expected")?;
+            text.space()?;
+            if text.peek()? == Some(b'}') {
+                return Err(text.fault("no list of cycles"));
+            }
+        }
+        From::AfterCycle(_) | From::AfterBracket(_) => {
+            let first = matches!(from, From::AfterBracket(_));
+            end = Some(cycles(&mut text, first, &mut each)?);
+            if !more(&mut text)? {
+                return close(&mut text, end);
+            }
+        }
+    }
+    let mut key = Vec::new();
+    let mut scrap = Vec::new();
+    loop {
+        text.space()?;
+        key.clear();
+        text.string(&mut key)?;
+        text.space()?;
+        text.expect(b':', "a colon was expected")?;
+        text.space()?;
+        if key == b"\"cycles\"" {
+            if end.is_some() {
+                return Err(text.fault("a second list of cycles"));
+            }
+            text.expect(b'[', "a list of cycles was expected")?;
+            end = Some(cycles(&mut text, true, &mut each)?);
+        } else {
+            scrap.clear();
+            text.value(&mut scrap)?;
+        }
+        if !more(&mut text)? {
+            return close(&mut text, end);
+        }
+    }
+}
+
+fn cycles(
+    text: &mut Text<'_>,
+    mut first: bool,
+    each: &mut impl FnMut(u64, &[u8]) -> Result<(), Fault>,
+) -> Result<End, Fault> {
+    let mut elements_end = text.position();
+    let mut cycle = Vec::new();
+    loop {
+        text.space()?;
+        match text.peek()? {
+            Some(b']') => {
+                text.take()?;
+                return Ok(End { elements_end });
+            }
+            Some(b',') if !first => {
+                text.take()?;
+                text.space()?;
+            }
+            Some(_) if first => {}
+            _ => return Err(text.fault("the list of cycles does not end")),
+        }
+        first = false;
+        let start = text.position();
+        if text.peek()? != Some(b'{') {
+            return Err(text.fault("a cycle was expected"));
+        }
+        cycle.clear();
+        text.value(&mut cycle)?;
+        elements_end = text.position();
+        each(start, &cycle)?;
+    }
+}
+
+/// Steps over a comma; false at the closing brace.
+fn more(text: &mut Text<'_>) -> Result<bool, Fault> {
+    text.space()?;
+    match text.take()? {
+        Some(b',') => Ok(true),
+        Some(b'}') => Ok(false),
+        _ => Err(text.fault("a comma or the end of the object was expected")),
+    }
+}
+
+fn close(text: &mut Text<'_>, end: Option<End>) -> Result<End, Fault> {
+    text.space()?;
+    if text.peek()?.is_some() {
+        return Err(text.fault("text after the end"));
+    }
+    end.ok_or_else(|| text.fault("no list of cycles"))
+}
+
+struct Text<'file> {
+    file: &'file File,
+    chunk: Vec<u8>,
+    at: usize,
+    filled: usize,
+    base: u64,
+}
+
+impl Text<'_> {
+    fn position(&self) -> u64 {
+        self.base + self.at as u64
+    }
+
+    fn fault(&self, what: &'static str) -> Fault {
+        Fault::Shape { offset: self.position(), what }
+    }
+
+    fn fill(&mut self) -> Result<bool, Fault> {
+        self.base += self.filled as u64;
+        self.at = 0;
+        self.filled = self.file.read_at(&mut self.chunk, self.base).map_err(Fault::Io)?;
+        Ok(self.filled > 0)
+    }
+
+    fn peek(&mut self) -> Result<Option<u8>, Fault> {
+        if self.at == self.filled && !self.fill()? {
+            return Ok(None);
+        }
+        Ok(self.chunk.get(self.at).copied())
+    }
+
+    fn take(&mut self) -> Result<Option<u8>, Fault> {
+        let byte = self.peek()?;
+        self.at += usize::from(byte.is_some());
+        Ok(byte)
+    }
+
+    fn space(&mut self) -> Result<(), Fault> {
+        while let Some(b' ' | b'\n' | b'\r' | b'\t') = self.peek()? {
+            self.at += 1;
+        }
+        Ok(())
+    }
+
+    fn expect(&mut self, byte: u8, what: &'static str) -> Result<(), Fault> {
+        if self.peek()? == Some(byte) {
+            self.at += 1;
+            return Ok(());
+        }
+        Err(self.fault(what))
+    }
+
+    /// Copies a string, quotes included.
+    fn string(&mut self, into: &mut Vec<u8>) -> Result<(), Fault> {
+        self.expect(b'"', "a name was expected")?;
+        into.push(b'"');
+        loop {
+            if self.at == self.filled && !self.fill()? {
+                return Err(self.fault("a string does not end"));
+            }
+            let rest = self.chunk.get(self.at..self.filled).unwrap_or_default();
+            let plain = rest.iter().position(|byte| matches!(byte, b'"' | b'\\')).unwrap_or(rest.len());
+            into.extend_from_slice(rest.get(..plain).unwrap_or_default());
+            self.at += plain;
+            if into.len() > LARGEST_CYCLE {
+                return Err(self.fault("a cycle is too long"));
+            }
+            match self.peek()? {
+                Some(b'"') => {
+                    self.at += 1;
+                    into.push(b'"');
+                    return Ok(());
+                }
+                Some(b'\\') => {
+                    self.at += 1;
+                    into.push(b'\\');
+                    if let Some(escaped) = self.take()? {
+                        into.push(escaped);
+                    }
+                }
+                _ => {}
+            }
+        }
+    }
+
+    /// Copies one value. Brackets are counted, not matched: `serde_json` judges what is inside.
+    fn value(&mut self, into: &mut Vec<u8>) -> Result<(), Fault> {
+        let mut depth = 0_usize;
+        loop {
+            match self.peek()? {
+                None => return Err(self.fault("the text ends in the middle of a value")),
+                Some(b'"') => self.string(into)?,
+                Some(open @ (b'{' | b'[')) => {
+                    depth += 1;
+                    self.at += 1;
+                    into.push(open);
+                }
+                Some(b'}' | b']' | b',') if depth == 0 => return Ok(()),
+                Some(close @ (b'}' | b']')) => {
+                    depth -= 1;
+                    self.at += 1;
+                    into.push(close);
+                    if depth == 0 {
+                        return Ok(());
+                    }
+                }
+                Some(byte) => {
+                    self.at += 1;
+                    into.push(byte);
+                }
+            }
+            if into.len() > LARGEST_CYCLE {
+                return Err(self.fault("a cycle is too long"));
+            }
+        }
+    }
+}

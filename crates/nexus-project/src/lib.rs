@@ -1,0 +1,17 @@
+//! The project layer: the `.nexus/` folder that a person and several agents, ours or not, share in
+//! one repository. State files, the eleven tools over them, the catalog of roles and skills, and
+//! the runner for conformance fixtures. How a tool call arrives and how its answer is shown is for others.
+
+mod branch;
+pub mod conformance;
+mod document;
+mod error;
+pub mod harness;
+mod history;
+mod lock;
+mod project;
+pub mod tools;
+
+pub use error::ProjectError;
+pub use project::{Leftovers, Project, Started};
+pub use tools::{Tool, call};

@@ -1,0 +1,134 @@
+//! Who may write. Our own processes queue on a `flock`, which ends with its holder and wakes the
+//! next one at once; then comes a `<file>.lock` beside each file that changes, which is what other
+//! implementations look for.
+//!
+//! That lock file is a hard link to the file we hold the `flock` on. So it appears in one step, and
+//! whoever holds the `flock` and finds such a link knows that it was left by one of us who died:
+//! nobody has to wait for it to grow old.
+
+use std::fs::{self, File, OpenOptions};
+use std::io::ErrorKind;
+use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant, SystemTime};
+
+use nexus_base::failpoint;
+
+use crate::ProjectError;
+
+/// How long a writer waits for the programs of others, as they do for us.
+const PATIENCE: Duration = Duration::from_secs(5);
+/// How often it looks; others look every tenth of a second.
+const PAUSE: Duration = Duration::from_millis(20);
+/// When a lock file of somebody else counts as left behind.
+const STALE: Duration = Duration::from_secs(30);
+
+/// The right to change some files of a project, until dropped.
+#[derive(Debug)]
+pub(crate) struct WriteLock {
+    // The links go before the queue moves on: fields drop in this order.
+    _links: Links,
+    _queue: File,
+}
+
+#[derive(Debug, Default)]
+struct Links(Vec<PathBuf>);
+
+impl Drop for Links {
+    fn drop(&mut self) {
+        for path in self.0.drain(..).rev() {
+            // A link that cannot be removed is recognised as ours by the next of us.
+            let _ = fs::remove_file(path);
+        }
+    }
+}
+
+impl WriteLock {
+    /// Waits in our queue at `queue`, then takes the lock file of each of `files`, in the order given.
+    pub(crate) fn acquire(queue: &Path, files: &[&Path]) -> Result<Self, ProjectError> {
+        let file = enter(queue)?;
+        failpoint::hit("project.queued");
+        let mut links = Links::default();
+        for path in files {
+            let path = beside(path);
+            link(queue, &file, &path)?;
+            links.0.push(path);
+        }
+        failpoint::hit("project.locked");
+        Ok(Self { _links: links, _queue: file })
+    }
+}
+
+/// Shares the queue with other readers, so that no append is half done while the value lives.
+/// `None` when nobody ever wrote, or when we may not: then there is nothing to wait for.
+pub(crate) fn share(queue: &Path) -> Option<File> {
+    let file = File::open(queue).ok()?;
+    file.lock_shared().ok()?;
+    Some(file)
+}
+
+fn enter(queue: &Path) -> Result<File, ProjectError> {
+    let failed = |error| ProjectError::file("locking", queue, error);
+    let file = OpenOptions::new()
+        .read(true)
+        .write(true)
+        .create(true)
+        .truncate(false)
+        .mode(0o644)
+        .custom_flags(i32::try_from(rustix::fs::OFlags::NOFOLLOW.bits()).unwrap_or(0))
+        .open(queue)
+        .map_err(failed)?;
+    file.lock().map_err(failed)?;
+    Ok(file)
+}
+
+fn beside(path: &Path) -> PathBuf {
+    let mut name = path.as_os_str().to_owned();
+    name.push(".lock");
+    PathBuf::from(name)
+}
+
+fn link(queue: &Path, held: &File, path: &Path) -> Result<(), ProjectError> {
+    let failed = |error| ProjectError::file("locking", path, error);
+    // Others judge by this time whether the lock was left behind.
+    held.set_modified(SystemTime::now()).map_err(failed)?;
+    let ours = held.metadata().map_err(failed)?;
+    let deadline = Instant::now() + PATIENCE;
+    loop {
+        match fs::hard_link(queue, path) {
+            Ok(()) => return Ok(()),
+            Err(error) if error.kind() == ErrorKind::AlreadyExists => {}
+            Err(error) if no_links(&error) => {
+                match OpenOptions::new().write(true).create_new(true).open(path) {
+                    Ok(_) => return Ok(()),
+                    Err(error) if error.kind() == ErrorKind::AlreadyExists => {}
+                    Err(error) => return Err(failed(error)),
+                }
+            }
+            Err(error) => return Err(failed(error)),
+        }
+        let Ok(found) = fs::symlink_metadata(path) else { continue };
+        let left_by_us = found.dev() == ours.dev() && found.ino() == ours.ino();
+        let age = found.modified().ok().and_then(|at| at.elapsed().ok()).unwrap_or_default();
+        if left_by_us || age > STALE {
+            match fs::remove_file(path) {
+                Ok(()) => continue,
+                Err(error) if error.kind() == ErrorKind::NotFound => continue,
+                Err(error) => return Err(failed(error)),
+            }
+        }
+        if Instant::now() >= deadline {
+            return Err(ProjectError::Busy { path: path.to_owned() });
+        }
+        std::thread::sleep(PAUSE);
+    }
+}
+
+/// Some file systems have no hard links; there a plain file has to do, and grows old if left.
+fn no_links(error: &std::io::Error) -> bool {
+    matches!(error.kind(), ErrorKind::Unsupported)
+        || error.raw_os_error().is_some_and(|code| {
+            code == rustix::io::Errno::PERM.raw_os_error()
+                || code == rustix::io::Errno::OPNOTSUPP.raw_os_error()
+        })
+}

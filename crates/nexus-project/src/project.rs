@@ -1,0 +1,204 @@
+//! A project: the folder that holds `.nexus/`, where its files lie, and how it begins. What is in the
+//! files is for the modules about them.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::Mutex;
+
+use nexus_base::file::{self, Created, Durability};
+
+use crate::document::{self, FILE_MODE};
+use crate::harness::HarnessId;
+use crate::history::Index;
+use crate::lock::WriteLock;
+use crate::{ProjectError, branch};
+
+/// Folder of the layer, below the project's root.
+const FOLDER: &str = ".nexus";
+/// What git must not take.
+const GITIGNORE: &str = "state/\n";
+const FOLDER_MODE: u32 = 0o755;
+
+/// A folder with, or ready for, a `.nexus/` in it.
+#[derive(Debug)]
+pub struct Project {
+    root: PathBuf,
+    pub(crate) index: Mutex<Option<Index>>,
+}
+
+/// What starting a session found and made.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Started {
+    /// Folders and files that were made, relative to the root.
+    pub created: Vec<PathBuf>,
+    /// What an earlier session left open.
+    pub leftovers: Leftovers,
+    /// `.nexus/.gitignore` hides `rules/` from git.
+    pub hides_rules: bool,
+}
+
+/// Open work that nobody closed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Leftovers {
+    /// A plan is there.
+    pub plan: bool,
+    /// Tasks are there.
+    pub tasks: bool,
+}
+
+impl Project {
+    /// Takes `root` as the project's folder; nothing is made.
+    ///
+    /// # Errors
+    /// The folder does not exist or cannot be reached.
+    pub fn open(root: &Path) -> Result<Self, ProjectError> {
+        let root = fs::canonicalize(root).map_err(|error| ProjectError::file("opening", root, error))?;
+        if !root.is_dir() {
+            return Err(ProjectError::NotAFolder { path: root });
+        }
+        Ok(Self { root, index: Mutex::new(None) })
+    }
+
+    /// Returns the nearest folder at or above `start` that holds `.nexus/`.
+    pub fn find(start: &Path) -> Option<PathBuf> {
+        let start = fs::canonicalize(start).ok()?;
+        start.ancestors().find(|folder| folder.join(FOLDER).is_dir()).map(Path::to_owned)
+    }
+
+    /// Returns the project's folder.
+    pub fn root(&self) -> &Path {
+        &self.root
+    }
+
+    /// Returns the git branch the project is on, `HEAD` when detached, `unknown` outside git.
+    pub fn branch(&self) -> String {
+        branch::current(&self.root)
+    }
+
+    /// Returns whether `.nexus/` is there.
+    pub fn exists(&self) -> bool {
+        self.folder().is_dir()
+    }
+
+    /// Makes what a session of `harness` needs, in the order the contract gives.
+    ///
+    /// # Errors
+    /// A link or file stands in the way, or the folder is not writable.
+    pub fn start(&self, harness: &HarnessId) -> Result<Started, ProjectError> {
+        let mut created = self.make_folders()?;
+        let tracker = self.namespace(harness).join("agent-tracker.json");
+        if make_folder(&self.namespace(harness))? == Created::New {
+            created.push(self.namespace(harness));
+        }
+        if file::create_once(&tracker, b"[]\n", FILE_MODE, Durability::Crash)? == Created::New {
+            created.push(tracker);
+        }
+        let ignored = document::read_bytes(&self.folder().join(".gitignore"))?.unwrap_or_default();
+        let ignored = String::from_utf8_lossy(&ignored);
+        let lines: Vec<&str> = ignored.lines().map(str::trim).collect();
+        let hides_rules = lines.contains(&"rules/") || (lines.contains(&"*") && !lines.contains(&"!rules/"));
+        let relative = |path: PathBuf| path.strip_prefix(&self.root).map(Path::to_owned).unwrap_or(path);
+        Ok(Started {
+            created: created.into_iter().map(relative).collect(),
+            leftovers: self.leftovers(),
+            hides_rules,
+        })
+    }
+
+    /// Returns what is open.
+    pub fn leftovers(&self) -> Leftovers {
+        Leftovers { plan: self.plan().exists(), tasks: self.tasks().exists() }
+    }
+
+    pub(crate) fn folder(&self) -> PathBuf {
+        self.root.join(FOLDER)
+    }
+
+    pub(crate) fn state(&self) -> PathBuf {
+        self.folder().join("state")
+    }
+
+    pub(crate) fn plan(&self) -> PathBuf {
+        self.state().join("plan.json")
+    }
+
+    pub(crate) fn tasks(&self) -> PathBuf {
+        self.state().join("tasks.json")
+    }
+
+    pub(crate) fn history(&self) -> PathBuf {
+        self.folder().join("history.json")
+    }
+
+    pub(crate) fn artifacts(&self) -> PathBuf {
+        self.state().join("artifacts")
+    }
+
+    pub(crate) fn namespace(&self, harness: &HarnessId) -> PathBuf {
+        self.state().join(harness.as_str())
+    }
+
+    /// The file our processes queue on.
+    pub(crate) fn queue(&self) -> PathBuf {
+        self.own().join("project.lock")
+    }
+
+    /// What an archiving that is under way leaves for whoever comes after a crash.
+    pub(crate) fn journal(&self) -> PathBuf {
+        self.own().join("archive-journal.json")
+    }
+
+    fn own(&self) -> PathBuf {
+        self.state().join(HarnessId::OURS)
+    }
+
+    /// Refuses to go on when a part of the way to the state files is a link or no folder.
+    pub(crate) fn check(&self) -> Result<(), ProjectError> {
+        for path in [self.folder(), self.state(), self.own()] {
+            match fs::symlink_metadata(&path) {
+                Ok(found) if found.is_dir() => {}
+                Ok(_) => return Err(ProjectError::NotAFolder { path }),
+                Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(()),
+                Err(error) => return Err(ProjectError::file("inspecting", path, error)),
+            }
+        }
+        Ok(())
+    }
+
+    /// Makes the folders and takes the right to change `files`, finishing first what a crash left.
+    pub(crate) fn write_lock(&self, files: &[&Path]) -> Result<WriteLock, ProjectError> {
+        if !self.own().is_dir() {
+            self.make_folders()?;
+        }
+        self.check()?;
+        let lock = WriteLock::acquire(&self.queue(), files)?;
+        self.recover()?;
+        Ok(lock)
+    }
+
+    fn make_folders(&self) -> Result<Vec<PathBuf>, ProjectError> {
+        self.check()?;
+        let mut created = Vec::new();
+        for folder in [self.folder(), self.state()] {
+            if make_folder(&folder)? == Created::New {
+                created.push(folder);
+            }
+        }
+        let ignore = self.folder().join(".gitignore");
+        if file::create_once(&ignore, GITIGNORE.as_bytes(), FILE_MODE, Durability::Crash)? == Created::New {
+            created.push(ignore);
+        }
+        if make_folder(&self.own())? == Created::New {
+            created.push(self.own());
+        }
+        Ok(created)
+    }
+}
+
+fn make_folder(path: &Path) -> Result<Created, ProjectError> {
+    match fs::symlink_metadata(path) {
+        Ok(found) if found.is_dir() => Ok(Created::AlreadyThere),
+        Ok(_) => Err(ProjectError::NotAFolder { path: path.to_owned() }),
+        Err(_) => Ok(file::create_folder(path, FOLDER_MODE)?),
+    }
+}

@@ -1,0 +1,130 @@
+//! The eleven tools, by name: what each takes, and the way from a name and parameters to a result.
+//! A failed call is an error here and `{"error": …}` on the wire.
+
+mod arguments;
+mod artifact;
+mod cycle;
+mod plan;
+mod specs;
+mod task;
+
+use nexus_protocol::tool::ToolOutput;
+use serde_json::{Map, Value};
+
+use crate::{Project, ProjectError};
+use arguments::Arguments;
+pub use specs::spec;
+
+/// Most bytes of all parameters of a call together.
+pub(crate) const MOST_PARAMETER_BYTES: usize = 9 * 1024 * 1024;
+
+/// One of the eleven.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Tool {
+    /// Opens a plan, archiving an open one first.
+    PlanStart,
+    /// Shows the open plan.
+    PlanStatus,
+    /// Adds, removes, renames or reopens an issue.
+    PlanUpdate,
+    /// Records what was decided about an issue.
+    PlanDecide,
+    /// Adds a task.
+    TaskAdd,
+    /// Lists tasks and which are ready.
+    TaskList,
+    /// Sets a task's status.
+    TaskUpdate,
+    /// Archives plan and tasks as one cycle.
+    TaskClose,
+    /// Searches archived cycles.
+    HistorySearch,
+    /// Says what is going on.
+    Context,
+    /// Writes a file for others to read.
+    ArtifactWrite,
+}
+
+impl Tool {
+    /// All of them, in the order of the contract.
+    pub const ALL: [Self; 11] = [
+        Self::PlanStart,
+        Self::PlanStatus,
+        Self::PlanUpdate,
+        Self::PlanDecide,
+        Self::TaskAdd,
+        Self::TaskList,
+        Self::TaskUpdate,
+        Self::TaskClose,
+        Self::HistorySearch,
+        Self::Context,
+        Self::ArtifactWrite,
+    ];
+
+    /// Returns the tool's name.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::PlanStart => "plan_start",
+            Self::PlanStatus => "plan_status",
+            Self::PlanUpdate => "plan_update",
+            Self::PlanDecide => "plan_decide",
+            Self::TaskAdd => "task_add",
+            Self::TaskList => "task_list",
+            Self::TaskUpdate => "task_update",
+            Self::TaskClose => "task_close",
+            Self::HistorySearch => "history_search",
+            Self::Context => "context",
+            Self::ArtifactWrite => "artifact_write",
+        }
+    }
+
+    /// Finds a tool by its name, with or without the prefix `nx_`.
+    pub fn named(name: &str) -> Option<Self> {
+        let name = name.strip_prefix("nx_").unwrap_or(name);
+        Self::ALL.into_iter().find(|tool| tool.name() == name)
+    }
+
+    /// Returns whether the tool changes nothing.
+    pub const fn is_read_only(self) -> bool {
+        match self {
+            Self::PlanStatus | Self::TaskList | Self::HistorySearch | Self::Context => true,
+            Self::PlanStart
+            | Self::PlanUpdate
+            | Self::PlanDecide
+            | Self::TaskAdd
+            | Self::TaskUpdate
+            | Self::TaskClose
+            | Self::ArtifactWrite => false,
+        }
+    }
+}
+
+/// Calls a tool.
+///
+/// # Errors
+/// See [`ProjectError`]; state is as it was before.
+pub fn call(project: &Project, tool: Tool, parameters: &Map<String, Value>) -> Result<Value, ProjectError> {
+    let arguments = Arguments::new(parameters)?;
+    project.check()?;
+    match tool {
+        Tool::PlanStart => plan::start(project, &arguments),
+        Tool::PlanStatus => plan::status(project),
+        Tool::PlanUpdate => plan::update(project, &arguments),
+        Tool::PlanDecide => plan::decide(project, &arguments),
+        Tool::TaskAdd => task::add(project, &arguments),
+        Tool::TaskList => task::list(project),
+        Tool::TaskUpdate => task::update(project, &arguments),
+        Tool::TaskClose => cycle::close(project),
+        Tool::HistorySearch => cycle::search(project, &arguments),
+        Tool::Context => Ok(cycle::context(project)),
+        Tool::ArtifactWrite => artifact::write(project, &arguments),
+    }
+}
+
+/// Calls a tool and renders what a model gets: the JSON of the result or of `{"error": …}`.
+pub fn answer(project: &Project, tool: Tool, parameters: &Map<String, Value>) -> ToolOutput {
+    match call(project, tool, parameters) {
+        Ok(value) => ToolOutput::ok(value.to_string()),
+        Err(error) => ToolOutput::error(error.to_value().to_string()),
+    }
+}

@@ -146,3 +146,58 @@ async fn a_worker_told_something_at_once_goes_on_with_it_and_reports_once() {
     let worker = room.store.agents().workers_of(&SessionLabel::new("dm:owner")).await.unwrap().remove(0);
     assert_eq!(worker.task_status, Some(TaskStatus::Completed));
 }
+
+#[tokio::test]
+async fn a_worker_interrupted_and_cancelled_in_one_breath_still_reports() {
+    use std::sync::Arc;
+
+    use nexus_store::agents::{Claim, FinishTurn, NewPost, TurnStatus};
+
+    // The model of the worker hangs; its turn is taken and finished by hand to get the order right.
+    let model = Script::new(vec![
+        ("kind: task", vec![Act::Hang("working")]),
+        ("please", vec![Act::Call("On it.", vec![dispatch("a task")])]),
+        ("dispatch_id", vec![Act::Say("")]),
+    ]);
+    let first_life = Room::new(model, limits());
+    let request = first_life.say("please", ItemMode::Interrupt).await;
+    first_life.model.hanging.notified().await;
+    let owner = SessionLabel::new("dm:owner");
+    let worker = first_life.store.agents().workers_of(&owner).await.unwrap().remove(0);
+    first_life.cut_off().await;
+    let script = Script::new(vec![("status: cancelled", vec![Act::Say("It is stopped.")])]);
+    let room = Room::open(&first_life.root, script, limits());
+    let agents = room.store.agents();
+    let boot = nexus_base::id::BootId::generate();
+    let claim = agents.claim(&worker.label, &boot, |_| String::new()).await.unwrap();
+    let Some(Claim::Resumed(claimed)) = claim else { panic!("expected the left-over turn") };
+    let (_, mut item) = crate::support::message(worker.label.as_str(), "do B first", ItemMode::Interrupt);
+    item.kind = ItemKind::AgentMessage;
+    let call = nexus_base::id::ToolCallId::generate();
+    agents.post(NewPost { call, result: String::new(), item }).await.unwrap();
+    agents.cancel(&worker.label, "changed my mind").await.unwrap();
+    // The interruption came first, so the turn ends without a report.
+    let finish = FinishTurn {
+        turn_id: claimed.turn.id.clone(),
+        session: worker.label.clone(),
+        status: TurnStatus::Aborted,
+        stop_reason: "aborted".into(),
+        error: None,
+        provider: "none".into(),
+        model: "none".into(),
+        input_tokens: 0,
+        output_tokens: 0,
+        cache_read_tokens: 0,
+        cache_write_tokens: 0,
+        reasoning_tokens: 0,
+        context_json: None,
+        last_message: None,
+        reply: None,
+        report: None,
+    };
+    agents.finish_turn(Arc::new(finish)).await.unwrap();
+    room.recover().await;
+    assert_eq!(room.texts(&request).await, ["On it.", "It is stopped."]);
+    let worker = agents.workers_of(&owner).await.unwrap().remove(0);
+    assert_eq!((worker.task_status, worker.cancel_reason), (Some(TaskStatus::Cancelled), None));
+}

@@ -85,7 +85,8 @@ CREATE TABLE tool_calls (
 ) STRICT;
 CREATE INDEX tool_calls_by_turn ON tool_calls (turn_id);
 
--- What waits for a session, or has been taken by it. One item is one request.
+-- What waits for a session, or has been taken by it. One item is one request. Its place in the queue is
+-- its row, because clocks repeat themselves and go back.
 CREATE TABLE queue_items (
     id                TEXT PRIMARY KEY,
     session_label     TEXT NOT NULL REFERENCES sessions (label),
@@ -110,7 +111,7 @@ CREATE TABLE queue_items (
 ) STRICT;
 -- What a session looks at for every turn. SQLite takes such an index only for queries that repeat its
 -- condition word for word.
-CREATE INDEX queue_items_open ON queue_items (session_label, enqueued_at) WHERE status <> 'done';
+CREATE INDEX queue_items_open ON queue_items (session_label) WHERE status <> 'done';
 CREATE INDEX queue_items_said ON queue_items (session_label, enqueued_at, id) WHERE kind = 'message';
 CREATE INDEX queue_items_by_root ON queue_items (root_request_id, status);
 CREATE INDEX queue_items_by_turn ON queue_items (turn_id) WHERE turn_id IS NOT NULL;

@@ -151,7 +151,7 @@ fn left_over(connection: &Connection, label: &SessionLabel) -> rusqlite::Result<
     connection
         .prepare_cached(
             "SELECT turn_id FROM queue_items \
-             WHERE session_label = ?1 AND status <> 'done' AND status = 'processing' ORDER BY enqueued_at LIMIT 1",
+             WHERE session_label = ?1 AND status <> 'done' AND status = 'processing' ORDER BY rowid LIMIT 1",
         )?
         .query_row([label.as_str()], |row| Ok(TurnId::new(row.get::<_, String>(0)?)))
         .optional()
@@ -194,7 +194,7 @@ fn next_batch(connection: &Connection, label: &SessionLabel) -> rusqlite::Result
         .prepare_cached(concat!(
             "SELECT ",
             rows::item_columns!(),
-            " FROM queue_items WHERE session_label = ?1 AND status <> 'done' AND status = 'pending' ORDER BY enqueued_at, id"
+            " FROM queue_items WHERE session_label = ?1 AND status <> 'done' AND status = 'pending' ORDER BY rowid"
         ))?
         .query_map([label.as_str()], rows::item)?
         .collect::<rusqlite::Result<_>>()?;
@@ -233,7 +233,7 @@ fn load(
         .prepare_cached(concat!(
             "SELECT ",
             rows::item_columns!(),
-            " FROM queue_items WHERE turn_id = ?1 AND status = 'processing' ORDER BY enqueued_at, id"
+            " FROM queue_items WHERE turn_id = ?1 AND status = 'processing' ORDER BY rowid"
         ))?
         .query_map([turn_id.as_str()], rows::item)?
         .collect::<rusqlite::Result<_>>()?;

@@ -310,7 +310,7 @@ pub(super) fn end_waiting(
     let waiting: Vec<QueueItemId> = connection
         .prepare_cached(
             "SELECT id FROM queue_items \
-             WHERE session_label = ?1 AND status <> 'done' AND status = 'pending' AND (?2 IS NULL OR kind = ?2) ORDER BY enqueued_at, id",
+             WHERE session_label = ?1 AND status <> 'done' AND status = 'pending' AND (?2 IS NULL OR kind = ?2) ORDER BY rowid",
         )?
         .query_map(params![label.as_str(), kind], |row| Ok(QueueItemId::new(row.get::<_, String>(0)?)))?
         .collect::<rusqlite::Result<_>>()?;

@@ -1,5 +1,6 @@
 //! Finishing a turn: turn, session pointer, items, reply and worker's report in one transaction (S6).
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
 use nexus_base::clock::Timestamp;
@@ -170,8 +171,8 @@ fn finish_turn(connection: &Connection, finish: &FinishTurn, now: Timestamp) -> 
         .execute(params![turn, outcome(finish.status), finish.error, now.0])?;
     let items = items_of(connection, turn)?;
     let mut aftermath = Aftermath::default();
-    if let Some(worker_report) = &finish.report {
-        end_task(connection, &session, &finish.turn_id, worker_report, now, &mut aftermath)?;
+    if let Some(report) = report_of(connection, finish, &session)? {
+        end_task(connection, &session, &finish.turn_id, &report, now, &mut aftermath)?;
     }
     let outbox = reply(connection, finish, &session, &items, now)?;
     Ok(Finished { outbox, items, aftermath })
@@ -188,7 +189,7 @@ fn items_of(connection: &Connection, turn: &str) -> rusqlite::Result<Vec<Item>> 
         .prepare_cached(concat!(
             "SELECT ",
             rows::item_columns!(),
-            " FROM queue_items WHERE turn_id = ?1 ORDER BY enqueued_at, id"
+            " FROM queue_items WHERE turn_id = ?1 ORDER BY rowid"
         ))?
         .query_map([turn], rows::item)?
         .collect()
@@ -200,6 +201,27 @@ const fn outcome(status: TurnStatus) -> ItemOutcome {
         TurnStatus::Aborted => ItemOutcome::Aborted,
         TurnStatus::Failed | TurnStatus::Pending => ItemOutcome::Failed,
     }
+}
+
+/// Returns what a worker reports. One that was interrupted reports nothing, because what interrupted it
+/// is still to come; if that is gone, or the worker is being ended, nothing else would ever report.
+fn report_of<'a>(
+    connection: &Connection,
+    finish: &'a FinishTurn,
+    session: &SessionRecord,
+) -> rusqlite::Result<Option<Cow<'a, WorkerReport>>> {
+    if let Some(report) = &finish.report {
+        return Ok(Some(Cow::Borrowed(report)));
+    }
+    let goes_on = session.cancel_reason.is_none()
+        && (has_waiting(connection, &session.label)?
+            || dispatch::outstanding(connection, &session.label)? > 0);
+    if session.role == SessionRole::Manager || goes_on {
+        return Ok(None);
+    }
+    let reason = session.cancel_reason.as_deref().or(finish.error.as_deref()).unwrap_or("it was interrupted");
+    let text = format!("The task was cancelled: {reason}.");
+    Ok(Some(Cow::Owned(WorkerReport { status: TaskStatus::Cancelled, text })))
 }
 
 /// A worker reports once nothing of its own is left to do: no worker out, nothing waiting. One that

@@ -66,7 +66,7 @@ impl Agents {
                 let labels = connection
                     .prepare_cached(
                         "SELECT session_label FROM queue_items WHERE status <> 'done' \
-                         GROUP BY session_label ORDER BY MIN(enqueued_at)",
+                         GROUP BY session_label ORDER BY MIN(rowid)",
                     )?
                     .query_map([], |row| Ok(SessionLabel::new(row.get::<_, String>(0)?)))?
                     .collect::<rusqlite::Result<_>>()?;
@@ -268,7 +268,7 @@ fn admit_into_full(
             rows::item_columns!(),
             " FROM queue_items INDEXED BY queue_items_open \
              WHERE session_label = ?1 AND status <> 'done' AND status = 'pending' AND kind = 'message' \
-             ORDER BY enqueued_at, id"
+             ORDER BY rowid"
         ))?
         .query_map([item.session.as_str()], rows::item)?
         .collect::<rusqlite::Result<_>>()?;

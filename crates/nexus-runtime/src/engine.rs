@@ -15,7 +15,9 @@ use nexus_session::{AgentRequest, Engine, Framer};
 use nexus_store::agents::ItemKind;
 use nexus_workspace::config::Settings;
 use nexus_workspace::persona::Persona;
-use nexus_workspace::{Layout, persona, skills};
+use nexus_workspace::skills::OfferedSkills;
+use nexus_workspace::trust::TrustFolder;
+use nexus_workspace::{Layout, persona};
 
 use crate::run_socket::RunCommands;
 
@@ -36,6 +38,7 @@ pub(crate) struct Workshop {
     pub(crate) commands: Arc<RunCommands>,
     processes: Arc<FileRecord>,
     owner_home: PathBuf,
+    skills: OfferedSkills,
     zone: String,
     /// A note for the next message of a person, taken by the first one.
     note: Arc<Mutex<Option<String>>>,
@@ -49,9 +52,10 @@ impl Workshop {
         memory: Memory,
         commands: Arc<RunCommands>,
         processes: Arc<FileRecord>,
-        owner_home: PathBuf,
+        (owner_home, trust): (PathBuf, TrustFolder),
     ) -> Self {
         Self {
+            skills: OfferedSkills::new(layout.clone(), trust),
             layout,
             settings: ArcSwap::from_pointee(settings),
             model,
@@ -114,7 +118,8 @@ impl Engine for Workshop {
     }
 
     fn framer(&self) -> Framer {
-        let skills = skills::names(&self.layout).unwrap_or_else(|error| {
+        // What nobody accepted is not offered: an assistant follows what it is told of.
+        let skills = self.skills.names().unwrap_or_else(|error| {
             tracing::warn!(%error, "the skills could not be listed");
             Vec::new()
         });

@@ -7,6 +7,7 @@ mod consent;
 mod head;
 mod inspect;
 mod manifest;
+mod offered;
 mod standing;
 mod suspicion;
 
@@ -21,6 +22,7 @@ pub use inspect::{FileKind, Inspection, SkillFile, inspect};
 pub use manifest::{
     Capability, Entry, Manifest, Surroundings, UsageError, manifest, note_use, write_manifest,
 };
+pub use offered::OfferedSkills;
 pub use standing::{CredentialState, Standing};
 pub use suspicion::Suspicion;
 

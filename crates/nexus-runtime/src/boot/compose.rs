@@ -63,7 +63,7 @@ pub(super) fn compose(
         memory,
         commands,
         processes,
-        options.home.clone(),
+        (options.home.clone(), options.trust_folder.clone()),
     ));
     let broker = Broker::new(BrokerParts {
         agents: store.agents().clone(),

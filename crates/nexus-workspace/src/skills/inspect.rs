@@ -70,9 +70,7 @@ pub struct Inspection {
 /// # Errors
 /// A file cannot be read, or the skill is larger than any should be.
 pub fn inspect(folder: &Path) -> Result<Inspection, FileError> {
-    let mut found = Vec::new();
-    walk(folder, folder, 0, &mut found)?;
-    found.sort();
+    let found = listed(folder)?;
     let mut total = 0;
     let mut hash = Sha256::new();
     let mut inspection = Inspection { hash: String::new(), files: Vec::new(), suspicions: Vec::new() };
@@ -164,6 +162,14 @@ fn kind_of(content: &[u8], mode: u32) -> FileKind {
         return FileKind::Binary;
     }
     if mode & 0o111 != 0 || head.starts_with(b"#!") { FileKind::Script } else { FileKind::Text }
+}
+
+/// Lists the paths of a skill's files, sorted.
+pub(super) fn listed(folder: &Path) -> Result<Vec<String>, FileError> {
+    let mut found = Vec::new();
+    walk(folder, folder, 0, &mut found)?;
+    found.sort();
+    Ok(found)
 }
 
 fn walk(root: &Path, folder: &Path, depth: usize, found: &mut Vec<String>) -> Result<(), FileError> {

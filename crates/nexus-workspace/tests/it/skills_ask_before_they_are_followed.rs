@@ -3,8 +3,8 @@
 use std::os::unix::fs::PermissionsExt;
 
 use nexus_workspace::skills::{
-    Consent, CredentialState, FileKind, Manifest, Standing, Surroundings, accept, inspect, manifest,
-    note_use, read, write_manifest,
+    Consent, CredentialState, FileKind, Manifest, OfferedSkills, Standing, Surroundings, accept, inspect,
+    manifest, note_use, read, write_manifest,
 };
 
 use crate::support::Place;
@@ -104,6 +104,20 @@ fn standing_rises_from_credentials_to_capabilities() {
     assert_eq!(standings(CredentialState::Usable).1, Standing::Ready);
     note_use(&place.layout, "a").unwrap();
     assert_eq!(standings(CredentialState::Usable).1, Standing::Active);
+}
+
+#[test]
+fn agents_are_told_of_accepted_skills_only() {
+    let place = Place::initialised();
+    place.write("skills/a/SKILL.md", "one");
+    let offered = OfferedSkills::new(place.layout.clone(), place.trust.clone());
+    assert_eq!(offered.names().unwrap(), Vec::<String>::new());
+    accept(&place.trust, &place.layout, "a", &inspect(&place.layout.skills().join("a")).unwrap()).unwrap();
+    assert_eq!(offered.names().unwrap(), ["a"]);
+    place.write("skills/a/SKILL.md", "two");
+    assert_eq!(offered.names().unwrap(), Vec::<String>::new());
+    place.write("skills/a/SKILL.md", "one");
+    assert_eq!(offered.names().unwrap(), ["a"]);
 }
 
 #[test]

@@ -8,7 +8,7 @@ use std::time::Instant;
 use axum::Router;
 use axum::body::Body;
 use axum::http::header::{
-    AUTHORIZATION, CACHE_CONTROL, CONTENT_SECURITY_POLICY, CONTENT_TYPE, REFERRER_POLICY,
+    AUTHORIZATION, CACHE_CONTROL, CONTENT_LENGTH, CONTENT_SECURITY_POLICY, CONTENT_TYPE, REFERRER_POLICY,
 };
 use axum::http::header::{X_CONTENT_TYPE_OPTIONS, X_FRAME_OPTIONS};
 use axum::http::{HeaderMap, HeaderValue, Request, Response};
@@ -133,7 +133,9 @@ impl<D: Daemon> Gate<D> {
         if !is_text {
             return response;
         }
-        let (parts, body) = response.into_parts();
+        let (mut parts, body) = response.into_parts();
+        // The router wrote it down; what is hidden has another length.
+        parts.headers.remove(CONTENT_LENGTH);
         // Whole in memory already: every such answer is made from one text.
         match body.collect().await.map(|body| String::from_utf8(body.to_bytes().to_vec())) {
             Ok(Ok(text)) => Response::from_parts(parts, Body::from(self.daemon.redact(&text))),

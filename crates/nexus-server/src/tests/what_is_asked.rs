@@ -8,7 +8,7 @@ use nexus_testkit::client::ClientError;
 use proptest::prelude::*;
 use serde_json::json;
 
-use super::fake::{Served, error_of};
+use super::fake::{CANARY, Served, error_of};
 
 fn message(text: &str) -> ChatSend {
     serde_json::from_value(json!({"message": text})).unwrap()
@@ -160,4 +160,13 @@ proptest! {
             assert_eq!(served.ask("GET", "/health", None, "").await.status, 200);
         });
     }
+}
+
+#[tokio::test]
+async fn an_answer_that_holds_a_secret_comes_without_it_and_whole() {
+    let served = Served::start().await;
+    let answer = served.get(&format!("/api/requests/{CANARY}")).await;
+    assert_eq!((answer.status, answer.body.contains("[redacted]")), (404, true), "{answer:?}");
+    let answer = served.post("/api/call", r#"{"method":"status"}"#).await;
+    assert_eq!((answer.status, &answer.json()["canary"]), (200, &"[redacted]".into()));
 }

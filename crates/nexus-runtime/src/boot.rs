@@ -20,6 +20,7 @@ use nexus_store::{OpenMode, Store, StoreError};
 use nexus_workspace::Layout;
 use nexus_workspace::config::{self, Loaded, Overrides, Settings};
 use nexus_workspace::trust::{self, Trust, TrustFolder};
+use secrecy::ExposeSecret;
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 
@@ -179,7 +180,7 @@ where
     runtime.set_phase(SERVING);
     runtime.shared.bus.publish(None, BusBody::Started { version: env!("CARGO_PKG_VERSION").to_owned() });
     ready(address);
-    check_credentials(options);
+    check_credentials(&runtime, options);
 
     let outcome = serve_until_stopped(&runtime, options, signals, serving, &ending).await;
     go_down(&runtime, signals).await;
@@ -250,14 +251,18 @@ fn sync_credentials(options: &StartOptions, settings: &Settings, warnings: &mut 
 }
 
 /// Looks in the background whether every pointer still gives a secret: keychains and commands may take
-/// their time, and a bad one is marked with its reason and holds up nobody.
-fn check_credentials(options: &StartOptions) {
+/// their time, and a bad one is marked with its reason and holds up nobody. What they give is made
+/// known to the redactor.
+fn check_credentials(runtime: &Runtime, options: &StartOptions) {
+    let redactor = Arc::clone(&runtime.shared.redactor);
     let folder = CredentialFolder::new(options.layout.credentials());
     let home = Some(options.home.as_path());
     let resolver =
         crate::credentials::resolver(&options.layout, standing(options), &options.environment, home);
     tokio::spawn(async move {
-        match folder.check(&resolver).await {
+        let checked =
+            folder.check_telling(&resolver, |secret| redactor.register(secret.expose_secret())).await;
+        match checked {
             Ok(checked) => {
                 for one in checked.iter().filter(|one| one.problem.is_some()) {
                     let reason = one.problem.as_deref().unwrap_or_default();

@@ -12,6 +12,7 @@ mod outbox;
 mod queue;
 mod rows;
 mod session;
+mod usage;
 mod view;
 
 pub use claim::{Claim, ClaimedTurn};
@@ -23,6 +24,7 @@ pub use model::{
     MessageRecord, MessageRole, NewItem, NewSession, OutboxRecord, OutboxState, OutboxStatus, Overflow,
     SessionRecord, SessionRole, TaskStatus, TurnRecord, TurnStatus, Untaken,
 };
+pub use usage::TurnUsage;
 pub use view::{HistoryLine, SessionRow};
 
 use crate::database::Database;

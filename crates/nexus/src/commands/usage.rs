@@ -1,8 +1,11 @@
-//! `nexus usage`: what models were used for how much, by day.
+//! `nexus usage`: what models were used for how much, by day. Tokens come from the turns themselves,
+//! costs from the ledger.
 
 use clap::Args;
 use nexus_base::clock::Timestamp;
-use nexus_store::{OpenMode, Store};
+use nexus_store::agents::TurnUsage;
+use nexus_store::runtime::UsageSum;
+use nexus_store::{OpenMode, Store, StoreError};
 use serde_json::json;
 
 use crate::context::Context;
@@ -24,78 +27,96 @@ pub(crate) struct Arguments {
     json: bool,
 }
 
+/// One day of one model, or all of them.
+#[derive(Default)]
+struct Line {
+    day: String,
+    provider: String,
+    model: String,
+    turns: u64,
+    input: u64,
+    cached: u64,
+    output: u64,
+    micro_usd: u64,
+}
+
 /// Runs `nexus usage`.
 pub(crate) fn run(context: &Context, arguments: &Arguments) -> Outcome {
     let layout = context.existing()?;
-    let broken = |error: &nexus_store::StoreError| Failure::caused(error).maybe_hint(error.hint());
-    let store = Store::open(&layout.data(), OpenMode::ReadOnly).map_err(|error| broken(&error))?;
-    // A day more at either end: the ledger counts days of the owner's time zone.
-    let now = Timestamp::now();
-    let first = day(Timestamp(now.0 - i64::from(arguments.days) * DAY));
-    let last = day(Timestamp(now.0 + DAY));
-    let sums = super::client_runtime()?
-        .block_on(store.runtime().usage_by_day(&first, &last))
-        .map_err(|error| broken(&error))?;
-    let total = |field: fn(&nexus_store::runtime::UsageSum) -> u64| sums.iter().map(field).sum::<u64>();
-    let (calls, input, output_tokens, cost) = (
-        total(|sum| sum.calls),
-        total(|sum| sum.input_tokens),
-        total(|sum| sum.output_tokens),
-        total(|sum| sum.cost_micro_usd),
-    );
+    let (turns, costs) = read(&layout.data(), arguments.days)?;
+    let lines: Vec<Line> = turns.into_iter().map(|turn| with_cost(turn, &costs)).collect();
+    let total = lines.iter().fold(Line { day: "total".to_owned(), ..Line::default() }, |sum, line| Line {
+        turns: sum.turns + line.turns,
+        input: sum.input + line.input,
+        cached: sum.cached + line.cached,
+        output: sum.output + line.output,
+        micro_usd: sum.micro_usd + line.micro_usd,
+        ..sum
+    });
     if Format::from_flag(arguments.json) == Format::Json {
-        let days: Vec<_> = sums
+        let days: Vec<_> = lines
             .iter()
-            .map(|sum| {
-                json!({
-                    "day": sum.day, "provider": sum.provider, "model": sum.model, "calls": sum.calls,
-                    "inputTokens": sum.input_tokens, "outputTokens": sum.output_tokens,
-                    "cachedInputTokens": sum.cached_input_tokens, "costUsd": dollars(sum.cost_micro_usd),
-                })
+            .map(|line| {
+                let mut fields = figures(line);
+                fields["day"] = line.day.clone().into();
+                fields["provider"] = line.provider.clone().into();
+                fields["model"] = line.model.clone().into();
+                fields
             })
             .collect();
-        let total = json!({
-            "calls": calls, "inputTokens": input, "outputTokens": output_tokens, "costUsd": dollars(cost),
-        });
-        return output::json(&json!({ "days": days, "total": total }));
+        return output::json(&json!({ "days": days, "total": figures(&total) }));
     }
-    if sums.is_empty() {
+    if lines.is_empty() {
         return output::line(&format!("no model was used in the last {} days", arguments.days));
     }
-    let row = |day: &str, model: String, calls: u64, input: u64, cached: u64, output: u64, cost: u64| {
-        let cost = format!("{:.4}", dollars(cost));
-        vec![
-            day.to_owned(),
-            model,
-            calls.to_string(),
-            input.to_string(),
-            cached.to_string(),
-            output.to_string(),
-            cost,
-        ]
-    };
-    let mut rows: Vec<Vec<String>> = sums
+    let rows = lines
         .iter()
-        .map(|sum| {
-            let model = format!("{}/{}", sum.provider, sum.model);
-            row(
-                &sum.day,
-                model,
-                sum.calls,
-                sum.input_tokens,
-                sum.cached_input_tokens,
-                sum.output_tokens,
-                sum.cost_micro_usd,
-            )
+        .chain([&total])
+        .map(|line| {
+            let model = [line.provider.as_str(), line.model.as_str()];
+            let model = model.into_iter().filter(|part| !part.is_empty()).collect::<Vec<_>>().join("/");
+            let numbers = [line.turns, line.input, line.cached, line.output].map(|number| number.to_string());
+            let mut row = vec![line.day.clone(), model];
+            row.extend(numbers);
+            row.push(format!("{:.4}", dollars(line.micro_usd)));
+            row
         })
         .collect();
-    let cached = total(|sum| sum.cached_input_tokens);
-    rows.push(row("total", String::new(), calls, input, cached, output_tokens, cost));
-    output::table(&["DAY", "MODEL", "CALLS", "INPUT", "CACHED", "OUTPUT", "USD"], rows)
+    output::table(&["DAY", "MODEL", "TURNS", "INPUT", "CACHED", "OUTPUT", "USD"], rows)
 }
 
-fn day(at: Timestamp) -> String {
-    at.to_string().chars().take(10).collect()
+fn read(data: &std::path::Path, days: u16) -> Result<(Vec<TurnUsage>, Vec<UsageSum>), Failure> {
+    let broken = |error: StoreError| Failure::caused(&error).maybe_hint(error.hint());
+    let store = Store::open(data, OpenMode::ReadOnly).map_err(broken)?;
+    let since = Timestamp(Timestamp::now().0 - i64::from(days) * DAY);
+    super::client_runtime()?.block_on(async {
+        let turns = store.agents().turn_usage(since).await.map_err(broken)?;
+        let costs = store.runtime().usage_by_day("", "9999-12-31").await.map_err(broken)?;
+        Ok((turns, costs))
+    })
+}
+
+fn with_cost(turn: TurnUsage, costs: &[UsageSum]) -> Line {
+    let same =
+        |cost: &&UsageSum| cost.day == turn.day && cost.provider == turn.provider && cost.model == turn.model;
+    let micro_usd = costs.iter().find(same).map_or(0, |cost| cost.cost_micro_usd);
+    Line {
+        day: turn.day,
+        provider: turn.provider,
+        model: turn.model,
+        turns: turn.turns,
+        input: turn.input_tokens,
+        cached: turn.cached_input_tokens,
+        output: turn.output_tokens,
+        micro_usd,
+    }
+}
+
+fn figures(line: &Line) -> serde_json::Value {
+    json!({
+        "turns": line.turns, "inputTokens": line.input, "cachedInputTokens": line.cached,
+        "outputTokens": line.output, "costUsd": dollars(line.micro_usd),
+    })
 }
 
 #[expect(clippy::cast_precision_loss, reason = "for showing; the ledger keeps whole numbers")]

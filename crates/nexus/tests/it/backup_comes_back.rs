@@ -18,6 +18,8 @@ fn a_restored_workspace_knows_everything_and_talks() {
         format!("{}\nremember that the tea is in the blue tin", witness::ONBOARDING.join("\n"));
     let run = Run::new(&["up", "--port", "0"]).input(conversation).within(Duration::from_secs(120));
     workspace.run(&run).ok();
+    let used = workspace.nexus(&["usage", "--json"]).json();
+    assert!(used["total"]["turns"].as_u64().unwrap() >= 4, "{used}");
     workspace.write("home/note.txt", "mine");
     let daemon = Daemon::start(&workspace, &DaemonOptions::default());
     let backup = workspace.home().join("backup");

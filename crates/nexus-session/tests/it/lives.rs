@@ -40,7 +40,8 @@ impl Dice {
 }
 
 /// Answers by what it is told. A person's `plain N` is answered, `work N` sends a worker that edits
-/// the file of that number, `deep N` one that sends another, `bad N` one that fails with a worker out.
+/// the file of that number, `deep N` one that sends another, `bad N` one that fails with a worker out;
+/// `nudge N` interrupts the newest worker with words, `stop N` cancels it in the same breath.
 #[derive(Debug)]
 struct Player {
     dice: Mutex<Dice>,
@@ -63,7 +64,7 @@ fn edit(number: &str) -> Call {
 }
 
 /// What is said and called next, or why nothing is.
-fn next_step(newest: &str) -> Result<(String, Vec<Call>), String> {
+fn next_step(newest: &str, worker: Option<&str>) -> Result<(String, Vec<Call>), String> {
     let said = |text: &str| Ok((text.to_owned(), Vec::new()));
     if newest.contains("kind: task") {
         if let Some(number) = number(newest, "deep ") {
@@ -79,6 +80,15 @@ fn next_step(newest: &str) -> Result<(String, Vec<Call>), String> {
         return Err("told to fail".to_owned());
     }
     if newest.contains("kind: message") {
+        let mut others = Vec::new();
+        if let Some(worker) = worker.filter(|_| newest.contains("nudge ") || newest.contains("stop ")) {
+            let words =
+                json!({"op": "message", "target": worker, "text": "hurry", "deliveryMode": "interrupt"});
+            others.push(("agent_send", words));
+            if newest.contains("stop ") {
+                others.push(("agent_send", json!({"op": "cancel", "target": worker})));
+            }
+        }
         let calls = ["work ", "deep ", "bad "]
             .iter()
             .flat_map(|word| newest.split(word).skip(1).map(move |rest| (word, rest)))
@@ -86,6 +96,7 @@ fn next_step(newest: &str) -> Result<(String, Vec<Call>), String> {
                 let number: String = rest.chars().take_while(char::is_ascii_digit).collect();
                 send(&format!("{word}{number}"))
             })
+            .chain(others)
             .collect::<Vec<_>>();
         let answers: Vec<String> = newest
             .split("plain ")
@@ -131,7 +142,10 @@ impl Model for Player {
                 Content::Thinking { .. } | Content::ToolUse { .. } => String::new(),
             })
             .collect();
-        let (text, calls) = next_step(&newest.join("\n"))
+        let all = format!("{:?}", conversation.messages);
+        let label = all.rsplit_once("worker:").and_then(|(_, rest)| rest.get(..26));
+        let worker = label.map(|label| format!("worker:{label}"));
+        let (text, calls) = next_step(&newest.join("\n"), worker.as_deref())
             .map_err(|reason| ModelError::Rejected { provider: "test".into(), reason })?;
         sink(ModelEvent::TextDelta(text.clone()));
         let mut content = vec![Content::Text { text }];
@@ -257,7 +271,8 @@ impl Story {
 
     fn say(&mut self, life: &Life) {
         let number = self.acknowledged.len();
-        let word = ["plain", "plain", "work", "deep", "bad"][usize::try_from(self.dice.roll(5)).unwrap()];
+        let words = ["plain", "plain", "work", "deep", "bad", "nudge", "stop"];
+        let word = words[usize::try_from(self.dice.roll(7)).unwrap()];
         let mode = [ItemMode::Interrupt, ItemMode::Followup, ItemMode::Collect]
             [usize::try_from(self.dice.roll(3)).unwrap()];
         let session = SESSIONS[usize::try_from(self.dice.roll(2)).unwrap()];

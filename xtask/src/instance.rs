@@ -25,6 +25,7 @@ pub(crate) struct Instance {
     folder: tempfile::TempDir,
     port: u16,
     daemon: Option<Child>,
+    last_end: Option<std::process::ExitStatus>,
     extra: Vec<(String, String)>,
 }
 
@@ -47,7 +48,7 @@ impl Instance {
             .context("looking for a free port")?
             .local_addr()?
             .port();
-        Ok(Self { binary: binary.to_owned(), folder, port, daemon: None, extra: Vec::new() })
+        Ok(Self { binary: binary.to_owned(), folder, port, daemon: None, last_end: None, extra: Vec::new() })
     }
 
     /// Sets a variable for every process started from here on.
@@ -140,8 +141,15 @@ impl Instance {
         let status = child.try_wait().context("looking after the daemon")?;
         if status.is_some() {
             self.daemon = None;
+            self.last_end = status;
         }
         Ok(status)
+    }
+
+    /// Says whether the daemon that ended last was killed.
+    pub(crate) fn was_killed(&self) -> bool {
+        use std::os::unix::process::ExitStatusExt as _;
+        self.last_end.and_then(|status| status.signal()) == Some(9)
     }
 
     /// Ends the daemon as a power switch would.

@@ -50,6 +50,8 @@ pub enum Ask {
     Command,
     /// A worker that writes one file below `home/notes`.
     Note,
+    /// The line of [`ONBOARDING`] with this number.
+    Onboarding(usize),
 }
 
 /// One message and what is known about it.
@@ -144,6 +146,7 @@ impl Witness {
             Ask::Plain => "what can you do?".to_owned(),
             Ask::Command => format!("run `echo {} >> witness.txt`", said.key),
             Ask::Note => format!("write a note: {}", said.key),
+            Ask::Onboarding(line) => ONBOARDING[line].to_owned(),
         };
         let accepted = client
             .send(ChatSend {
@@ -223,7 +226,7 @@ impl Witness {
         // A worker is announced once and reported once.
         let most = match said.ask {
             Ask::Plain => 1,
-            Ask::Command | Ask::Note => 2,
+            Ask::Command | Ask::Note | Ask::Onboarding(_) => 2,
         };
         let texts: Vec<&str> = replies.iter().map(|line| line.text.as_str()).collect();
         let different: BTreeSet<&str> = texts.iter().copied().collect();
@@ -264,7 +267,7 @@ impl Witness {
     /// Counts how often the work of a message was done.
     pub fn times_done(&self, said: &Said) -> usize {
         match said.ask {
-            Ask::Plain => 0,
+            Ask::Plain | Ask::Onboarding(_) => 0,
             Ask::Command => lines_like(&self.home.join("witness.txt"), &said.key),
             Ask::Note => {
                 let notes = std::fs::read_dir(self.home.join("notes")).into_iter().flatten().flatten();
@@ -278,7 +281,7 @@ impl Ask {
     /// Returns the tool whose work can be seen in the workspace.
     fn tool(self) -> Option<&'static str> {
         match self {
-            Self::Plain => None,
+            Self::Plain | Self::Onboarding(_) => None,
             Self::Command => Some("bash"),
             Self::Note => Some("write"),
         }

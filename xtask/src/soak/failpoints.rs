@@ -8,9 +8,9 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, ensure};
 use nexus_base::failpoint::{LOG_VARIABLE, VARIABLE};
 use nexus_testkit::witness::{Ask, Verdict, Witness};
+use tokio::runtime::Runtime;
 
 use crate::command::{self, Profile};
-use crate::conversation;
 use crate::instance::Instance;
 
 /// How long recovered work may take to come to rest.
@@ -50,11 +50,12 @@ pub(crate) fn run(passes: usize, binary: Option<&Path>) -> Result<()> {
 }
 
 /// Lists the failpoints that init, start, onboarding and a conversation pass, and how often.
-fn record(binary: &Path, tokio: &tokio::runtime::Runtime) -> Result<BTreeMap<String, usize>> {
+fn record(binary: &Path, tokio: &Runtime) -> Result<BTreeMap<String, usize>> {
     let mut instance = Instance::bare(binary)?;
     let log = instance.log().with_extension("failpoints");
     instance.set(LOG_VARIABLE, &log.to_string_lossy());
-    tokio.block_on(live(&mut instance, &mut None))?;
+    let mut witness = Witness::new(&instance.workspace());
+    tokio.block_on(live(&mut instance, &mut witness))?;
     instance.stop()?;
     let mut places = BTreeMap::new();
     for name in std::fs::read_to_string(&log).context("reading the passed failpoints")?.lines() {
@@ -64,22 +65,20 @@ fn record(binary: &Path, tokio: &tokio::runtime::Runtime) -> Result<BTreeMap<Str
 }
 
 /// Lives through the same conversation with one death in it; nothing when the place was not reached.
-fn die_at(binary: &Path, tokio: &tokio::runtime::Runtime, place: &str) -> Result<Option<Verdict>> {
+fn die_at(binary: &Path, tokio: &Runtime, place: &str) -> Result<Option<Verdict>> {
     let mut instance = Instance::bare(binary)?;
     instance.set(VARIABLE, place);
-    let mut witness = None;
-    let first = tokio.block_on(live(&mut instance, &mut witness));
-    let died = first.is_err();
+    let mut witness = Witness::new(&instance.workspace());
+    let mut died = tokio.block_on(live(&mut instance, &mut witness)).is_err();
+    // What is passed on the way down only is died at there.
+    died |= instance.stop().is_err() || instance.was_killed();
     instance.kill()?;
     instance.unset(VARIABLE);
     tokio.block_on(live(&mut instance, &mut witness)).context("after the death")?;
     let client = instance.client()?;
     let verdict = tokio.block_on(async {
-        let mut verdict = Verdict::default();
-        if let Some(witness) = &mut witness {
-            verdict.extend(witness.judge(&client, PATIENCE).await?);
-            verdict.extend(witness.judge_rest(&client).await?);
-        }
+        let mut verdict = witness.judge(&client, PATIENCE).await?;
+        verdict.extend(witness.judge_rest(&client).await?);
         anyhow::Ok(verdict)
     })?;
     instance.stop()?;
@@ -87,29 +86,21 @@ fn die_at(binary: &Path, tokio: &tokio::runtime::Runtime, place: &str) -> Result
 }
 
 /// Init, start, first conversation, then one message of each kind; goes on where a death left it.
-async fn live(instance: &mut Instance, witness: &mut Option<Witness>) -> Result<()> {
+async fn live(instance: &mut Instance, witness: &mut Witness) -> Result<()> {
+    const LIFE: [Ask; 6] =
+        [Ask::Onboarding(0), Ask::Onboarding(1), Ask::Onboarding(2), Ask::Plain, Ask::Command, Ask::Note];
     let output = instance.nexus(["init"]).output().context("starting nexus init")?;
     ensure!(output.status.success(), "nexus init ended with {}", output.status);
     instance.start()?;
     let client = instance.client()?;
-    match witness {
-        Some(witness) => {
-            witness.repeat_unacknowledged(&client).await.context("saying it again")?;
-        }
-        None => {
-            conversation::onboard(&client).await?;
-            let mut fresh = Witness::new(&instance.workspace());
-            let said = async {
-                for ask in [Ask::Plain, Ask::Command, Ask::Note] {
-                    fresh.say(&client, ask, None).await?;
-                }
-                fresh.judge(&client, PATIENCE).await
-            }
-            .await;
-            let all_said = said.is_ok();
-            *witness = Some(fresh);
-            ensure!(all_said, "the daemon went away");
-        }
+    witness.repeat_unacknowledged(&client).await.context("saying it again")?;
+    for said in witness.said() {
+        let request = said.request.as_ref().context("everything said is acknowledged")?;
+        ensure!(client.wait(request, PATIENCE).await?.quiescent, "{} does not come to rest", said.key);
+    }
+    for ask in LIFE.into_iter().skip(witness.said().len()) {
+        let request = witness.say(&client, ask, None).await.context("saying something")?;
+        ensure!(client.wait(&request, PATIENCE).await?.quiescent, "{ask:?} does not come to rest");
     }
     Ok(())
 }

@@ -3,8 +3,8 @@
 use std::os::unix::fs::PermissionsExt;
 
 use nexus_workspace::skills::{
-    Consent, CredentialState, FileKind, Manifest, OfferedSkills, Standing, Surroundings, accept, inspect,
-    manifest, note_use, read, write_manifest,
+    Consent, CredentialState, FileKind, Manifest, OfferedSkills, SkillHead, Standing, Surroundings, accept,
+    inspect, manifest, note_use, read, write_manifest,
 };
 
 use crate::support::Place;
@@ -127,5 +127,24 @@ fn only_listed_names_are_read() {
     assert_eq!(read(&place.layout, "a").unwrap().as_deref(), Some("text"));
     for name in ["../state", "..", "a/../a", "", "none"] {
         assert_eq!(read(&place.layout, name).unwrap(), None, "{name}");
+    }
+}
+
+proptest::proptest! {
+    #![proptest_config(proptest::prelude::ProptestConfig::with_cases(256))]
+    #[test]
+    fn any_head_is_read_without_harm(lines in proptest::collection::vec(
+        proptest::prop_oneof![
+            "[ ]{0,6}[a-z]{1,4}:( [^\\n]{0,12})?",
+            "[ ]{0,6}- [^\\n]{0,8}",
+            "[ ]{0,4}[\\[{\"'|>#-][^\\n]{0,8}",
+            "\\PC{0,12}",
+        ],
+        0..24,
+    )) {
+        let text = format!("---\nname: kept\n{}\n---\nbody", lines.join("\n"));
+        let head = SkillHead::read(&text);
+        // A line that ends the head early ends nothing before it.
+        proptest::prop_assert_eq!(head.title.as_deref(), Some("kept"));
     }
 }

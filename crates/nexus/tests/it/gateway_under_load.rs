@@ -58,9 +58,14 @@ async fn client(port: u16, token: Arc<Mutex<String>>, number: usize, messages: u
             let outcome: Result<ChatAccepted, ClientError> = async {
                 let answer: ChatAccepted = open.call(Method::ChatSend, &send).await?;
                 let wait = WaitFor { request: answer.request_id.to_string(), timeout_ms: Some(60_000) };
-                let waited: ChatWaited = open.call(Method::ChatWait, &wait).await?;
-                assert!(waited.quiescent, "{waited:?}");
-                Ok(answer)
+                loop {
+                    let waited: ChatWaited = open.call(Method::ChatWait, &wait).await?;
+                    if waited.quiescent {
+                        assert!(!waited.replies.is_empty(), "no answer to {send:?}");
+                        return Ok(answer);
+                    }
+                    assert!(tokio::time::Instant::now() < deadline, "{send:?} is not answered");
+                }
             }
             .await;
             match outcome {
@@ -82,6 +87,8 @@ fn load(clients: usize, messages: usize, disturb: bool) {
     let token = Arc::new(Mutex::new(daemon.token().to_owned()));
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
     let accepted: Vec<Vec<String>> = runtime.block_on(async {
+        // Messages after the first conversation are plain turns; that is what is loaded here.
+        nexus_testkit::witness::onboard(&daemon.client()).await.unwrap();
         let tasks: Vec<_> = (0..clients)
             .map(|number| tokio::spawn(client(port, Arc::clone(&token), number, messages)))
             .collect();

@@ -13,7 +13,7 @@ mod tests;
 
 use std::path::{Path, PathBuf};
 
-pub use fixture::{Fixture, LoadError, load};
+pub use fixture::{Fixture, LoadError, load, own};
 pub use subject::{Event, Library, Subject};
 
 /// How one fixture went.

@@ -3,6 +3,7 @@
 //! the runner for conformance fixtures. How a tool call arrives and how its answer is shown is for others.
 
 mod branch;
+pub mod catalog;
 pub mod conformance;
 mod document;
 mod error;

@@ -45,9 +45,20 @@ impl Drop for Links {
 
 impl WriteLock {
     /// Waits in our queue at `queue`, then takes the lock file of each of `files`, in the order given.
-    pub(crate) fn acquire(queue: &Path, files: &[&Path]) -> Result<Self, ProjectError> {
+    /// Links that one of us left beside any file of `all` go first: others would wait for them.
+    pub(crate) fn acquire(queue: &Path, files: &[&Path], all: &[&Path]) -> Result<Self, ProjectError> {
         let file = enter(queue)?;
         failpoint::hit("project.queued");
+        let ours = file.metadata().map_err(|error| ProjectError::file("locking", queue, error))?;
+        if ours.nlink() > 1 {
+            for path in all.iter().map(|path| beside(path)) {
+                let found = fs::symlink_metadata(&path).ok();
+                if found.is_some_and(|found| found.dev() == ours.dev() && found.ino() == ours.ino()) {
+                    // One that stays is met again when its file is to be locked.
+                    let _ = fs::remove_file(&path);
+                }
+            }
+        }
         let mut links = Links::default();
         for path in files {
             let path = beside(path);

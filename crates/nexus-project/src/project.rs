@@ -171,7 +171,8 @@ impl Project {
             self.make_folders()?;
         }
         self.check()?;
-        let lock = WriteLock::acquire(&self.queue(), files)?;
+        let all = [self.plan(), self.tasks(), self.history()];
+        let lock = WriteLock::acquire(&self.queue(), files, &all.each_ref().map(PathBuf::as_path))?;
         self.recover()?;
         Ok(lock)
     }

@@ -68,6 +68,8 @@ pub(crate) enum Command {
     Skills(commands::skills::Arguments),
     /// Ask or feed the memory
     Memory(commands::memory::Arguments),
+    /// See and keep the plan, tasks and history of a repository
+    Project(commands::project::Arguments),
     /// Show the daemon's log
     Logs(commands::logs::Arguments),
     /// Look at every part of the workspace and say what to do
@@ -113,6 +115,7 @@ pub(crate) fn run() -> Outcome {
         Command::Credential(arguments) => commands::credential::run(&context, &arguments),
         Command::Skills(arguments) => commands::skills::run(&context, &arguments),
         Command::Memory(arguments) => commands::memory::run(&context, &arguments),
+        Command::Project(arguments) => commands::project::run(&arguments),
         Command::Logs(arguments) => commands::logs::run(&context, &arguments),
         Command::Doctor(arguments) => commands::doctor::run(&context, &arguments),
         Command::Backup(arguments) => commands::backup::run(&context, &arguments),

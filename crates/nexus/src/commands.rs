@@ -12,6 +12,7 @@ pub(crate) mod init;
 pub(crate) mod logs;
 pub(crate) mod manual;
 pub(crate) mod memory;
+pub(crate) mod project;
 mod reports;
 pub(crate) mod restore;
 pub(crate) mod sessions;

@@ -29,11 +29,13 @@ fn upstream_fixtures_pass() {
 
 #[test]
 fn own_fixtures_pass() {
+    let built_in = own().unwrap().len();
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("fixtures");
     let verdicts = verdicts(&[folder]);
     let failed: Vec<_> = verdicts.iter().filter(|verdict| !verdict.passed).collect();
     assert!(failed.is_empty(), "{failed:#?}");
-    assert!(verdicts.len() >= 20, "only {} fixtures of our own", verdicts.len());
+    assert_eq!(verdicts.len(), built_in, "every fixture in the folder is built in");
+    assert!(verdicts.len() >= 30, "only {} fixtures of our own", verdicts.len());
 }
 
 #[test]

@@ -23,6 +23,7 @@ mod kernel_crashes;
 mod kernel_inside;
 mod kernel_serving;
 mod lifecycle;
+mod project_commands;
 mod readme_is_real;
 mod skills_ask_first;
 mod tidy;

@@ -1,0 +1,113 @@
+//! Whether a catalog is sound: ids and lengths as the schemas want them, and every word that is used
+//! also defined.
+
+use super::{Catalog, TagKind, macros};
+
+/// The roles every harness must register.
+const ROLES: [&str; 9] = [
+    "architect",
+    "designer",
+    "postdoc",
+    "strategist",
+    "engineer",
+    "writer",
+    "researcher",
+    "tester",
+    "reviewer",
+];
+/// Least letters of an advice.
+const LEAST_GUIDANCE: usize = 40;
+
+/// What is wrong with a catalog.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum CatalogError {
+    /// A file is not of its form.
+    #[error("a catalog file is not of its form: {0}")]
+    Unreadable(String),
+    /// An entry breaks a rule.
+    #[error("{entry}: {what}")]
+    Entry {
+        /// Which one.
+        entry: String,
+        /// What is wrong with it.
+        what: &'static str,
+    },
+    /// A request in a skill's text is not known or not complete.
+    #[error("a request in a skill's text: {0}")]
+    Macro(String),
+}
+
+/// Checks a catalog.
+///
+/// # Errors
+/// The first thing found wrong.
+pub fn validate(catalog: &Catalog) -> Result<(), CatalogError> {
+    let words = &catalog.vocabulary;
+    let rule = |holds: bool, entry: &str, what: &'static str| {
+        if holds { Ok(()) } else { Err(CatalogError::Entry { entry: entry.to_owned(), what }) }
+    };
+    for role in ROLES {
+        rule(catalog.agent(role).is_some(), role, "the role is missing")?;
+    }
+    unique(catalog.agents.iter().map(|agent| agent.id.as_str()))?;
+    unique(catalog.skills.iter().map(|skill| skill.id.as_str()))?;
+    unique(words.capabilities.iter().map(|capability| capability.id.as_str()))?;
+    unique(words.tags.iter().map(|tag| tag.trigger.as_str()))?;
+    for agent in &catalog.agents {
+        rule(is_id(&agent.id), &agent.id, "the id has another form")?;
+        rule(!agent.body.trim().is_empty(), &agent.id, "there are no instructions")?;
+        let known = |id: &String| words.capabilities.iter().any(|capability| capability.id == *id);
+        rule(agent.capabilities.iter().all(known), &agent.id, "a capability is not defined")?;
+    }
+    for capability in &words.capabilities {
+        rule(is_id(&capability.id) && is_id(&capability.intent), &capability.id, "the id has another form")?;
+        let classes = &capability.blocks_semantic_classes;
+        rule(
+            !classes.is_empty() && classes.iter().all(|class| is_id(class)),
+            &capability.id,
+            "it blocks nothing",
+        )?;
+        let long = capability.prose_guidance.chars().count() >= LEAST_GUIDANCE;
+        rule(long, &capability.id, "the guidance is too short")?;
+    }
+    for skill in &catalog.skills {
+        rule(is_id(&skill.id), &skill.id, "the id has another form")?;
+        rule(!skill.body.trim().is_empty(), &skill.id, "there are no instructions")?;
+        rule(skill.manual_only || !skill.triggers.is_empty(), &skill.id, "nothing starts it")?;
+        let known = |id: &String| words.tags.iter().any(|tag| tag.id == *id);
+        rule(skill.triggers.iter().all(known), &skill.id, "a trigger is not defined")?;
+        let letters = skill.summary.chars().count();
+        rule(letters == 0 || (10..=120).contains(&letters), &skill.id, "the summary has another length")?;
+        macros::check(&skill.body, &words.invocations)?;
+    }
+    for tag in &words.tags {
+        let complete = match tag.kind {
+            TagKind::Skill => tag.skill.as_deref().is_some_and(|skill| catalog.skill(skill).is_some()),
+            TagKind::InlineAction => tag.handler.as_deref().is_some_and(|handler| !handler.is_empty()),
+        };
+        rule(complete, &tag.id, "the tag leads nowhere")?;
+        let bracketed = tag.trigger.starts_with('[') && tag.trigger.ends_with(']');
+        rule(bracketed, &tag.id, "the trigger has no brackets")?;
+        let guided = tag.prose_guidance.as_ref().is_none_or(|text| text.chars().count() >= LEAST_GUIDANCE);
+        rule(guided, &tag.id, "the guidance is too short")?;
+    }
+    let pattern = regex::Regex::new(&words.memory_policy.file_name_pattern);
+    rule(pattern.is_ok(), "memory policy", "the pattern of names is none")
+}
+
+fn unique<'id>(ids: impl Iterator<Item = &'id str>) -> Result<(), CatalogError> {
+    let mut seen = std::collections::HashSet::new();
+    for id in ids {
+        if !seen.insert(id) {
+            return Err(CatalogError::Entry { entry: id.to_owned(), what: "it is there twice" });
+        }
+    }
+    Ok(())
+}
+
+fn is_id(text: &str) -> bool {
+    text.starts_with(|letter: char| letter.is_ascii_lowercase())
+        && text.chars().all(|letter| {
+            letter.is_ascii_lowercase() || letter.is_ascii_digit() || matches!(letter, '_' | '-')
+        })
+}

@@ -1,0 +1,9 @@
+//! Integration tests of the project layer, one file per behaviour.
+
+#![expect(clippy::unwrap_used, reason = "a test and its helpers fail by panicking")]
+
+mod child;
+mod crashes_leave_whole_files;
+mod faults_leave_state_alone;
+mod history_keeps_every_byte;
+mod many_processes_share_a_project;

@@ -1,0 +1,197 @@
+//! `nexus project`: a repository's plan, tasks and history as people see them.
+
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::Path;
+use std::process::{Command, Output};
+
+use nexus_project::{Project, Tool, call};
+use serde_json::{Value, json};
+
+#[expect(clippy::disallowed_methods, reason = "tests start the binary under test")]
+fn command(program: &str, root: &Path, arguments: &[&str]) -> Output {
+    let mut command = Command::new(program);
+    command.args(arguments).current_dir(root).env_clear().env("HOME", root);
+    command.env("PATH", std::env::var_os("PATH").unwrap_or_default()).output().unwrap()
+}
+
+fn nexus(root: &Path, arguments: &[&str]) -> Output {
+    command(env!("CARGO_BIN_EXE_nexus"), root, &[&["project"], arguments].concat())
+}
+
+fn text(output: &Output) -> String {
+    assert!(output.status.success(), "{output:?}");
+    String::from_utf8(output.stdout.clone()).unwrap()
+}
+
+fn json_of(output: &Output) -> Value {
+    serde_json::from_str(&text(output)).unwrap()
+}
+
+fn ask(root: &Path, tool: Tool, parameters: &Value) -> Value {
+    call(&Project::open(root).unwrap(), tool, parameters.as_object().unwrap()).unwrap()
+}
+
+fn working() -> tempfile::TempDir {
+    let folder = tempfile::tempdir().unwrap();
+    let root = folder.path();
+    let plan =
+        json!({ "topic": "Paint the shed", "issues": ["Which colour?", "Who?"], "research_summary": "r" });
+    ask(root, Tool::PlanStart, &plan);
+    ask(root, Tool::PlanDecide, &json!({ "issue_id": 1, "decision": "Green" }));
+    ask(
+        root,
+        Tool::TaskAdd,
+        &json!({ "title": "Buy paint", "context": "c", "goal": "Shed", "owner": "engineer" }),
+    );
+    ask(root, Tool::TaskAdd, &json!({ "title": "Paint", "context": "c", "deps": [1] }));
+    folder
+}
+
+#[test]
+fn init_makes_the_folder_once() {
+    let folder = tempfile::tempdir().unwrap();
+    let made = json_of(&nexus(folder.path(), &["init", "--json"]));
+    assert_eq!(
+        made["created"],
+        json!([
+            ".nexus",
+            ".nexus/state",
+            ".nexus/.gitignore",
+            ".nexus/state/nexus",
+            ".nexus/state/nexus/agent-tracker.json"
+        ])
+    );
+    assert_eq!(std::fs::read_to_string(folder.path().join(".nexus/.gitignore")).unwrap(), "state/\n");
+    let again = json_of(&nexus(folder.path(), &["init", "--json"]));
+    assert_eq!(again["created"], json!([]));
+}
+
+#[test]
+fn outside_a_project_the_way_in_is_named() {
+    let folder = tempfile::tempdir().unwrap();
+    let output = nexus(folder.path(), &["status"]);
+    assert_eq!(output.status.code(), Some(3));
+    assert!(String::from_utf8_lossy(&output.stderr).contains("hint: nexus project init"));
+}
+
+#[test]
+fn plan_tasks_and_graph_are_readable() {
+    let folder = working();
+    let inside = folder.path().join("deep/er");
+    std::fs::create_dir_all(&inside).unwrap();
+    insta::assert_snapshot!(text(&nexus(&inside, &["plan"])), @r"
+    plan 1: Paint the shed
+    ID  STATUS   ISSUE          DECISION
+    1   decided  Which colour?  Green
+    2   pending  Who?
+    ");
+    insta::assert_snapshot!(text(&nexus(&inside, &["tasks"])), @r"
+    ID  STATUS   OWNER     WAITS FOR  TASK
+    1   ready    engineer             Buy paint
+    2   pending            1          Paint
+    ");
+    insta::assert_snapshot!(text(&nexus(&inside, &["tasks", "--graph"])), @r"
+    [>] 1 Buy paint  @engineer
+    └ [ ] 2 Paint
+    ");
+    let status = json_of(&nexus(&inside, &["status", "--json"]));
+    assert_eq!(status["plan"]["summary"], json!({ "total": 2, "pending": 1, "decided": 1 }));
+    assert!(
+        text(&nexus(&inside, &["status"])).contains("tasks    0 of 2 completed, 0 in progress, 1 ready\n")
+    );
+}
+
+#[test]
+fn a_closed_cycle_is_found_again() {
+    let folder = working();
+    assert_eq!(text(&nexus(folder.path(), &["close"])), "archived cycle 1: 1 decisions, 2 tasks\n");
+    assert!(text(&nexus(folder.path(), &["history", "PAINT"])).contains("Paint the shed"));
+    assert_eq!(text(&nexus(folder.path(), &["history", "no such thing"])), "no cycle matches\n");
+    assert_eq!(json_of(&nexus(folder.path(), &["history", "--json"]))["total"], 1);
+    assert_eq!(text(&nexus(folder.path(), &["plan"])), "no plan is open\n");
+}
+
+#[test]
+fn fixtures_decide_the_exit_code() {
+    let folder = tempfile::tempdir().unwrap();
+    let own = json_of(&nexus(folder.path(), &["conformance", "--json"]));
+    assert_eq!(own["failed"], 0);
+    assert!(own["total"].as_u64().unwrap() >= 30);
+    let wrong = json!({
+        "test_id": "wrong", "description": "expects what is not so",
+        "action": { "tool": "plan_status" }, "postcondition": { "return_value": { "$.active": true } },
+    });
+    std::fs::create_dir(folder.path().join("f")).unwrap();
+    #[expect(clippy::disallowed_methods, reason = "plants a file for the test")]
+    std::fs::write(folder.path().join("f/wrong.json"), wrong.to_string()).unwrap();
+    let output = nexus(folder.path(), &["conformance", "f"]);
+    assert_eq!(output.status.code(), Some(1));
+    let shown = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert!(
+        shown.contains("FAIL") && shown.contains("$.active") && shown.ends_with("0 of 1 passed\n"),
+        "{shown}"
+    );
+    assert_eq!(nexus(folder.path(), &["conformance", "nowhere"]).status.code(), Some(1));
+}
+
+#[test]
+fn upstream_fixtures_pass_through_the_binary() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/conformance");
+    if !folder.is_dir() {
+        println!("SKIPPED upstream_fixtures_pass_through_the_binary: no ../shared/conformance");
+        return;
+    }
+    let scratch = tempfile::tempdir().unwrap();
+    let report = json_of(&nexus(scratch.path(), &["conformance", folder.to_str().unwrap(), "--json"]));
+    assert_eq!((report["total"].as_u64(), report["failed"].as_u64()), (Some(58), Some(0)));
+}
+
+#[test]
+fn a_full_disk_undoes_what_it_cut_off() {
+    let folder = working();
+    ask(folder.path(), Tool::TaskClose, &json!({}));
+    let history = folder.path().join(".nexus/history.json");
+    let long = json!({ "topic": "x".repeat(300_000), "issues": [], "research_summary": "" });
+    ask(folder.path(), Tool::PlanStart, &long);
+    let (plan, before) = (folder.path().join(".nexus/state/plan.json"), std::fs::read(&history).unwrap());
+    // No file may grow past 64 kB (the unit is 512 bytes): the append ends in its middle, as on a full disk.
+    let script = "trap '' XFSZ; ulimit -f 128; exec \"$0\" project close";
+    let output = command("sh", folder.path(), &["-c", script, env!("CARGO_BIN_EXE_nexus")]);
+    assert_eq!(output.status.code(), Some(1), "{output:?}");
+    assert!(String::from_utf8_lossy(&output.stderr).contains("error: "), "{output:?}");
+    assert_eq!(std::fs::read(&history).unwrap(), before);
+    assert!(plan.exists());
+    assert_eq!(text(&nexus(folder.path(), &["close"])), "archived cycle 2: 0 decisions, 0 tasks\n");
+}
+
+#[test]
+fn a_folder_nobody_may_write_is_named_and_still_readable() {
+    let folder = working();
+    let root = folder.path();
+    std::fs::set_permissions(root, std::fs::Permissions::from_mode(0o755)).unwrap();
+    // As somebody else, so that permissions hold for this test as well when root runs it.
+    let as_nobody = |arguments: &[&str]| {
+        let change = [
+            "--reuid",
+            "65534",
+            "--regid",
+            "65534",
+            "--clear-groups",
+            env!("CARGO_BIN_EXE_nexus"),
+            "project",
+        ];
+        command("setpriv", root, &[&change[..], arguments].concat())
+    };
+    if !rustix::process::geteuid().is_root() {
+        println!(
+            "SKIPPED a_folder_nobody_may_write_is_named_and_still_readable: only root can become somebody else"
+        );
+        return;
+    }
+    assert!(text(&as_nobody(&["plan"])).contains("Paint the shed"));
+    let before = std::fs::read(root.join(".nexus/state/plan.json")).unwrap();
+    let output = as_nobody(&["close"]);
+    assert_eq!(output.status.code(), Some(1), "{output:?}");
+    assert!(String::from_utf8_lossy(&output.stderr).contains("denied"), "{output:?}");
+    assert_eq!(std::fs::read(root.join(".nexus/state/plan.json")).unwrap(), before);
+}

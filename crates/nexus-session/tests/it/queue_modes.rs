@@ -130,3 +130,20 @@ async fn two_hundred_sessions_at_once_are_all_answered_and_all_waiters_told() {
     // Far below the interval at which a waiter looks for itself: nobody missed a change.
     assert!(started.elapsed() < std::time::Duration::from_secs(4), "{:?}", started.elapsed());
 }
+
+#[tokio::test]
+async fn messages_of_one_moment_keep_their_order_whatever_their_keys() {
+    let words = [("m-1", "one"), ("m-2", "two"), ("m-3", "three"), ("m-4", "four"), ("m-5", "five")];
+    let model = Script::new(words.iter().map(|(word, reply)| (*word, vec![Act::Say(reply)])).collect());
+    let room = Room::new(model, limits());
+    let mut last = None;
+    for (number, (word, _)) in words.iter().enumerate() {
+        let (session, mut item) = crate::support::message("dm:owner", word, ItemMode::Followup);
+        item.id = nexus_base::id::QueueItemId::new(format!("test:{}", 9 - number));
+        last = Some(item.request_id.clone());
+        room.store.agents().admit(session, item, 20, Overflow::RejectNew).await.unwrap();
+    }
+    room.recover().await;
+    room.wait(&last.unwrap()).await;
+    assert_eq!(room.told("dm:owner").await, ["one", "two", "three", "four", "five"]);
+}

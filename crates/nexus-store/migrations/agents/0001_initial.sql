@@ -112,7 +112,7 @@ CREATE TABLE queue_items (
 -- What a session looks at for every turn. SQLite takes such an index only for queries that repeat its
 -- condition word for word.
 CREATE INDEX queue_items_open ON queue_items (session_label) WHERE status <> 'done';
-CREATE INDEX queue_items_said ON queue_items (session_label, enqueued_at, id) WHERE kind = 'message';
+CREATE INDEX queue_items_said ON queue_items (session_label, enqueued_at) WHERE kind = 'message';
 CREATE INDEX queue_items_by_root ON queue_items (root_request_id, status);
 CREATE INDEX queue_items_by_turn ON queue_items (turn_id) WHERE turn_id IS NOT NULL;
 CREATE INDEX queue_items_unprojected ON queue_items (enqueued_at) WHERE status = 'done' AND projected_at IS NULL;

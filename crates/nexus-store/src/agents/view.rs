@@ -148,14 +148,15 @@ pub(super) fn chat_history(
 ) -> rusqlite::Result<Vec<HistoryLine>> {
     let mut lines: Vec<HistoryLine> = connection
         .prepare_cached(
-            "SELECT * FROM (SELECT id, turn_id, request_id, NULL AS state, content AS text, enqueued_at AS at, 0 AS late \
+            "SELECT * FROM (SELECT id, turn_id, request_id, NULL AS state, content AS text, enqueued_at AS at, 0 AS late, \
+                 rowid AS place \
                  FROM queue_items WHERE session_label = ?1 AND kind = 'message' \
-                 ORDER BY enqueued_at DESC, id DESC LIMIT ?2) \
+                 ORDER BY enqueued_at DESC, rowid DESC LIMIT ?2) \
              UNION ALL \
-             SELECT * FROM (SELECT message_id, turn_id, request_id, state, text, created_at, 1 \
+             SELECT * FROM (SELECT message_id, turn_id, request_id, state, text, created_at, 1, rowid \
                  FROM outbox WHERE session_label = ?1 AND status = 'delivered' \
-                 ORDER BY created_at DESC, id DESC LIMIT ?2) \
-             ORDER BY at DESC, late DESC, 1 DESC LIMIT ?2",
+                 ORDER BY created_at DESC, rowid DESC LIMIT ?2) \
+             ORDER BY at DESC, late DESC, place DESC LIMIT ?2",
         )?
         .query_map(params![session.as_str(), limit], |row| {
             Ok(HistoryLine {

@@ -22,7 +22,7 @@ const BINARY: &str = env!("CARGO_BIN_EXE_nexus");
 /// How long recovered work may take to come to rest.
 const PATIENCE: Duration = Duration::from_secs(60);
 /// Failpoints of commands that are no part of a workspace's life; their own crates sweep them.
-const ELSEWHERE: [&str; 1] = ["kernel."];
+const ELSEWHERE: [&str; 2] = ["kernel.", "project."];
 
 /// Failpoints that nothing can reach yet, with the reason.
 const OUT_OF_REACH: [(&str, &str); 1] =

@@ -23,7 +23,7 @@ impl Agents {
                     .prepare_cached(concat!(
                         "SELECT ",
                         rows::outbox_columns!(),
-                        " FROM outbox WHERE status <> 'delivered' ORDER BY created_at, id LIMIT ?1"
+                        " FROM outbox WHERE status <> 'delivered' ORDER BY rowid LIMIT ?1"
                     ))?
                     .query_map([limit], rows::outbox)?
                     .collect::<rusqlite::Result<_>>()?;
@@ -44,7 +44,7 @@ impl Agents {
                     .prepare_cached(concat!(
                         "SELECT ",
                         rows::outbox_columns!(),
-                        " FROM outbox WHERE request_id = ?1 ORDER BY created_at, id"
+                        " FROM outbox WHERE request_id = ?1 ORDER BY rowid"
                     ))?
                     .query_map([request.as_str()], rows::outbox)?
                     .collect::<rusqlite::Result<_>>()?;
@@ -106,7 +106,7 @@ impl Agents {
             .read(move |connection| {
                 let lines = connection
                     .prepare_cached(concat!("SELECT ", rows::outbox_columns!(), " FROM outbox WHERE status = 'delivered' AND root_request_id = \
-                         (SELECT root_request_id FROM queue_items WHERE request_id = ?1) ORDER BY created_at, id"))?
+                         (SELECT root_request_id FROM queue_items WHERE request_id = ?1) ORDER BY rowid"))?
                     .query_map([request.as_str()], rows::outbox)?
                     .collect::<rusqlite::Result<_>>()?;
                 Ok(lines)

@@ -105,8 +105,12 @@ impl Agents {
         self.database
             .read(move |connection| {
                 let lines = connection
-                    .prepare_cached(concat!("SELECT ", rows::outbox_columns!(), " FROM outbox WHERE status = 'delivered' AND root_request_id = \
-                         (SELECT root_request_id FROM queue_items WHERE request_id = ?1) ORDER BY rowid"))?
+                    .prepare_cached(concat!(
+                        "SELECT ",
+                        rows::outbox_columns!(),
+                        " FROM outbox WHERE status = 'delivered' AND root_request_id = \
+                         (SELECT root_request_id FROM queue_items WHERE request_id = ?1) ORDER BY rowid"
+                    ))?
                     .query_map([request.as_str()], rows::outbox)?
                     .collect::<rusqlite::Result<_>>()?;
                 Ok(lines)

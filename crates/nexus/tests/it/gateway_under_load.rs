@@ -81,6 +81,7 @@ async fn client(port: u16, token: Arc<Mutex<String>>, number: usize, messages: u
     accepted
 }
 
+#[expect(clippy::print_stdout, reason = "the figure is what somebody who runs it by hand wants")]
 fn load(clients: usize, messages: usize, disturb: bool) {
     let (workspace, daemon) = running();
     let (port, pid) = (daemon.port(), daemon.pid());

@@ -47,6 +47,12 @@ fn working() -> tempfile::TempDir {
     folder
 }
 
+/// Says past the capture of output that a test did not run.
+fn skipped(what: &str) {
+    use std::io::Write as _;
+    let _ = writeln!(std::io::stderr(), "SKIPPED {what}");
+}
+
 #[test]
 fn init_makes_the_folder_once() {
     let folder = tempfile::tempdir().unwrap();
@@ -138,7 +144,7 @@ fn fixtures_decide_the_exit_code() {
 fn upstream_fixtures_pass_through_the_binary() {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/conformance");
     if !folder.is_dir() {
-        println!("SKIPPED upstream_fixtures_pass_through_the_binary: no ../shared/conformance");
+        skipped("upstream_fixtures_pass_through_the_binary: no ../shared/conformance");
         return;
     }
     let scratch = tempfile::tempdir().unwrap();
@@ -183,9 +189,7 @@ fn a_folder_nobody_may_write_is_named_and_still_readable() {
         command("setpriv", root, &[&change[..], arguments].concat())
     };
     if !rustix::process::geteuid().is_root() {
-        println!(
-            "SKIPPED a_folder_nobody_may_write_is_named_and_still_readable: only root can become somebody else"
-        );
+        skipped("a_folder_nobody_may_write_is_named_and_still_readable: only root can become somebody else");
         return;
     }
     assert!(text(&as_nobody(&["plan"])).contains("Paint the shed"));

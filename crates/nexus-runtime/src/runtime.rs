@@ -104,7 +104,12 @@ impl Runtime {
         if tokio::time::timeout(timeout, self.shared.pipeline.settled(request)).await.is_err() {
             return Ok(ChatWaited { request_id: request.clone(), quiescent: false, replies: Vec::new() });
         }
-        let quiescent = match self.shared.broker.wait_quiescent(request, timeout.saturating_sub(started.elapsed())).await? {
+        let quiescent = match self
+            .shared
+            .broker
+            .wait_quiescent(request, timeout.saturating_sub(started.elapsed()))
+            .await?
+        {
             Quiescence::Reached => true,
             Quiescence::TimedOut => false,
             // Never admitted: denied or skipped requests have nothing to wait for.

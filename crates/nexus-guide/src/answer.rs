@@ -19,8 +19,9 @@ const LONGEST_MEMORY: usize = 4_000;
 /// Most memories asked for at once.
 const MEMORIES: u32 = 8;
 
-const CONNECT: &str = "To connect a language model, run `nexus credential add` in a terminal, or set a key variable such as \
-                       ANTHROPIC_API_KEY or OPENAI_API_KEY where Nexus starts and restart it.";
+const CONNECT: &str = "This version of Nexus answers with the guide alone; it has no client for language models yet. A key \
+                       added with `nexus credential add` is kept as a pointer and tested with `nexus credential \
+                       verify`, ready for the version that has one.";
 
 /// How the list of abilities begins.
 pub(crate) const ABILITIES_LEAD: &str = "I can:\n";

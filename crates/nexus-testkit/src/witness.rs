@@ -181,6 +181,7 @@ impl Witness {
             self.judge_replies(said, &replies, &mut seen, &mut verdict);
             let view = settled(client, request).await?;
             self.judge_tree(said, &view, &mut verdict);
+            judge_report(said, &view, replies.len(), &mut verdict);
         }
         self.judged = self.said.len();
         Ok(verdict)
@@ -291,6 +292,22 @@ impl Ask {
 fn lines_like(file: &Path, key: &str) -> usize {
     let text = std::fs::read_to_string(file).unwrap_or_default();
     text.lines().filter(|line| line.trim() == key).count()
+}
+
+/// A worker that was sent is announced and then reported on, whatever became of it. The announcement
+/// alone is no answer.
+fn judge_report(said: &Said, view: &RequestView, replies: usize, verdict: &mut Verdict) {
+    let (mut sent, mut returned) = (0, 0);
+    walk(view, &mut |request| {
+        sent += usize::from(request.event_type == "task");
+        returned += usize::from(request.event_type == "worker_result");
+    });
+    if returned < sent {
+        verdict.lost.push(format!("{}: {sent} workers sent, {returned} results came back", said.key));
+    }
+    if said.ask.tool().is_some() && sent > 0 && replies < 2 {
+        verdict.lost.push(format!("{}: a worker was sent and never reported on", said.key));
+    }
 }
 
 /// Returns a request once nothing in its tree is processing, or after the trace had time to follow.

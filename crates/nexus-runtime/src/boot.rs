@@ -183,7 +183,7 @@ where
     check_credentials(&runtime, options);
 
     let outcome = serve_until_stopped(&runtime, options, signals, serving, &ending).await;
-    go_down(&runtime, signals).await;
+    go_down(&runtime).await;
     outcome
 }
 
@@ -351,7 +351,7 @@ async fn serve_until_stopped(
 }
 
 /// Makes sure that everything is told to stop, whichever way serving ended.
-async fn go_down(runtime: &Runtime, _signals: &mut Signals) {
+async fn go_down(runtime: &Runtime) {
     runtime.set_phase(STOPPING);
     runtime.shared.stopping.cancel();
     runtime.shared.broker.drain(Duration::ZERO).await;

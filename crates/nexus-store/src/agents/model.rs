@@ -5,38 +5,9 @@ use nexus_base::id::{
     BootId, EventId, MessageId, OutboxId, QueueItemId, RequestId, SessionLabel, ToolCallId, TurnId,
 };
 
-/// Declares an enum that is stored as one of a closed list of words.
-macro_rules! word_enum {
-    ($(#[$doc:meta])* $name:ident { $($(#[$variant_doc:meta])* $variant:ident = $word:literal),+ $(,)? }) => {
-        $(#[$doc])*
-        #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-        pub enum $name { $($(#[$variant_doc])* $variant),+ }
+use crate::words::words;
 
-        impl $name {
-            /// Returns the stored word.
-            pub const fn as_str(self) -> &'static str {
-                match self { $(Self::$variant => $word),+ }
-            }
-        }
-
-        impl rusqlite::types::ToSql for $name {
-            fn to_sql(&self) -> rusqlite::Result<rusqlite::types::ToSqlOutput<'_>> {
-                Ok(rusqlite::types::ToSqlOutput::from(self.as_str()))
-            }
-        }
-
-        impl rusqlite::types::FromSql for $name {
-            fn column_result(value: rusqlite::types::ValueRef<'_>) -> rusqlite::types::FromSqlResult<Self> {
-                match value.as_str()? {
-                    $($word => Ok(Self::$variant),)+
-                    _ => Err(rusqlite::types::FromSqlError::InvalidType),
-                }
-            }
-        }
-    };
-}
-
-word_enum! {
+words! {
     /// Who a session is.
     SessionRole {
         /// Talks to a person.
@@ -46,7 +17,7 @@ word_enum! {
     }
 }
 
-word_enum! {
+words! {
     /// Where a worker's task stands.
     TaskStatus {
         /// Waiting to be taken.
@@ -62,7 +33,7 @@ word_enum! {
     }
 }
 
-word_enum! {
+words! {
     /// What a queue item is.
     ItemKind {
         /// A person's words.
@@ -78,7 +49,7 @@ word_enum! {
     }
 }
 
-word_enum! {
+words! {
     /// How an item meets a busy session.
     ItemMode {
         /// Ends the running turn; everything waiting becomes one next turn.
@@ -90,7 +61,7 @@ word_enum! {
     }
 }
 
-word_enum! {
+words! {
     /// Where a queue item stands.
     ItemStatus {
         /// Waiting.
@@ -102,7 +73,7 @@ word_enum! {
     }
 }
 
-word_enum! {
+words! {
     /// How a queue item ended.
     ItemOutcome {
         /// Its turn completed.
@@ -120,7 +91,7 @@ word_enum! {
     }
 }
 
-word_enum! {
+words! {
     /// Where a turn stands.
     TurnStatus {
         /// Running, or cut off by a crash.
@@ -134,7 +105,7 @@ word_enum! {
     }
 }
 
-word_enum! {
+words! {
     /// Who speaks in a message.
     MessageRole {
         /// The person, another agent or the runtime.
@@ -144,7 +115,7 @@ word_enum! {
     }
 }
 
-word_enum! {
+words! {
     /// Where a tool call stands.
     CallStatus {
         /// Written down before it runs; without a result after a crash its outcome is unknown.
@@ -158,7 +129,7 @@ word_enum! {
     }
 }
 
-word_enum! {
+words! {
     /// What an outbox line is to its reader.
     OutboxState {
         /// A reply.
@@ -170,7 +141,7 @@ word_enum! {
     }
 }
 
-word_enum! {
+words! {
     /// Where an outbox line stands.
     OutboxStatus {
         /// Must be said.

@@ -1,11 +1,13 @@
 //! What a turn needs from above: a ledger to write into, a way to send workers off, somebody to
-//! tell about progress. The session room implements them over its store.
+//! tell about progress, somebody to ask, and those who stand around its steps. The session room and
+//! the runtime implement them.
 
 use async_trait::async_trait;
-use nexus_base::id::{MessageId, ToolCallId};
+use nexus_base::id::{MessageId, RequestId, SessionLabel, ToolCallId};
 use nexus_protocol::tool::ToolOutput;
 
 use crate::coordination::Coordinate;
+use crate::turn::Role;
 
 /// The ledger could not be written; the turn must not go on.
 #[derive(Debug, Clone, thiserror::Error)]
@@ -106,3 +108,153 @@ pub enum Progress<'a> {
 
 /// Takes progress.
 pub type ProgressSink<'a> = &'a (dyn Fn(Progress<'_>) + Send + Sync);
+
+/// What stands around a turn is told about it.
+#[derive(Debug, Clone)]
+pub struct TurnFacts {
+    /// Manager or worker.
+    pub role: Role,
+    /// The session that takes the turn.
+    pub session: SessionLabel,
+    /// The request it answers.
+    pub request_id: RequestId,
+    /// The words it answers, without their context block.
+    pub words: String,
+}
+
+/// A piece of context that somebody adds to a turn's newest message.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Enrichment {
+    /// Who adds it, in one word such as `memory`.
+    pub source: String,
+    /// The text, as the model will read it.
+    pub text: String,
+}
+
+/// Whether a call may run.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Gate {
+    /// It may.
+    Open,
+    /// It may not; the reason tells the model what to do instead.
+    Refused {
+        /// Why, and what to do.
+        reason: String,
+    },
+}
+
+/// Those who stand around a turn's steps: automations and the project's rules. A hook that fails
+/// deals with it by itself; nothing here can fail a turn.
+#[async_trait]
+pub trait Hooks: Send + Sync {
+    /// The context is ready and no model was asked yet. Not called again when a turn is resumed.
+    async fn context_ready(&self, turn: &TurnFacts) -> Vec<Enrichment> {
+        let _ = turn;
+        Vec::new()
+    }
+
+    /// A call is about to run; it is in the ledger already.
+    async fn before_call(&self, turn: &TurnFacts, call: &Call) -> Gate {
+        let _ = (turn, call);
+        Gate::Open
+    }
+
+    /// A call ran; what is returned is added below its output.
+    async fn after_call(&self, turn: &TurnFacts, call: &Call, output: &ToolOutput) -> Option<String> {
+        let _ = (turn, call, output);
+        None
+    }
+
+    /// The turn is over; what it said is not yet delivered.
+    async fn turn_ended(&self, turn: &TurnFacts, said: &str) {
+        let _ = (turn, said);
+    }
+}
+
+/// Nobody stands around.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct NoHooks;
+
+impl Hooks for NoHooks {}
+
+/// Several of them, asked in order; the first refusal counts.
+#[async_trait]
+impl Hooks for Vec<std::sync::Arc<dyn Hooks>> {
+    async fn context_ready(&self, turn: &TurnFacts) -> Vec<Enrichment> {
+        let mut all = Vec::new();
+        for hooks in self {
+            all.extend(hooks.context_ready(turn).await);
+        }
+        all
+    }
+
+    async fn before_call(&self, turn: &TurnFacts, call: &Call) -> Gate {
+        for hooks in self {
+            if let refused @ Gate::Refused { .. } = hooks.before_call(turn, call).await {
+                return refused;
+            }
+        }
+        Gate::Open
+    }
+
+    async fn after_call(&self, turn: &TurnFacts, call: &Call, output: &ToolOutput) -> Option<String> {
+        let mut all = Vec::new();
+        for hooks in self {
+            all.extend(hooks.after_call(turn, call, output).await);
+        }
+        (!all.is_empty()).then(|| all.join("\n"))
+    }
+
+    async fn turn_ended(&self, turn: &TurnFacts, said: &str) {
+        for hooks in self {
+            hooks.turn_ended(turn, said).await;
+        }
+    }
+}
+
+/// What somebody is asked to allow.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ApprovalAsk {
+    /// The call that needs it.
+    pub call: ToolCallId,
+    /// Its tool.
+    pub tool: String,
+    /// It runs a command, so that only this one run can be allowed.
+    pub runs_command: bool,
+    /// What would happen, in one line: the exact command and folder.
+    pub summary: String,
+    /// What the answer is bound to; nothing else is allowed by it.
+    pub resources: Vec<String>,
+    /// Why it needs asking.
+    pub reason: String,
+}
+
+/// The answer.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Approval {
+    /// Yes, for exactly this.
+    Granted,
+    /// No, or nobody answered in time.
+    Refused {
+        /// Why, for the model and the person.
+        reason: String,
+    },
+}
+
+/// Somebody who can be asked.
+#[async_trait]
+pub trait Approve: Send + Sync {
+    /// Asks and waits; whatever is not a clear yes in time is a no.
+    async fn ask(&self, turn: &TurnFacts, ask: &ApprovalAsk) -> Approval;
+}
+
+/// There is nobody to ask.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct NobodyToAsk;
+
+#[async_trait]
+impl Approve for NobodyToAsk {
+    async fn ask(&self, _turn: &TurnFacts, _ask: &ApprovalAsk) -> Approval {
+        Approval::Refused { reason: "nobody is there to allow it".to_owned() }
+    }
+}

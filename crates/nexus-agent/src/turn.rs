@@ -14,7 +14,9 @@ use tokio_util::sync::CancellationToken;
 use crate::budget::{Limits, Meter};
 use crate::coordination::WAIT;
 use crate::history::{PastCall, PastMessage, PastTurn, append, to_messages};
-use crate::ports::{Call, Dispatch, Ledger, LedgerError, Progress, ProgressSink, Step};
+use crate::ports::{
+    Approve, Call, Dispatch, Hooks, Ledger, LedgerError, Progress, ProgressSink, Step, TurnFacts,
+};
 use crate::prompt::{self, SystemPrompt};
 use crate::toolbox::Toolbox;
 
@@ -68,6 +70,12 @@ pub struct TurnInput<'a> {
     pub ledger: &'a dyn Ledger,
     /// How workers are sent off.
     pub dispatch: &'a dyn Dispatch,
+    /// What the turn is, for those who stand around it.
+    pub facts: TurnFacts,
+    /// Those who stand around its steps.
+    pub hooks: &'a dyn Hooks,
+    /// Who is asked before something leaves its box.
+    pub approve: &'a dyn Approve,
     /// Who is told about progress.
     pub progress: ProgressSink<'a>,
     /// Ends the turn early, keeping what was said.
@@ -140,6 +148,7 @@ impl Agent {
                 return Ok(self.outcome(fail(format!("{error}: {cause}")), &input, &meter, None, None));
             }
         };
+        self.enrich(&mut input).await;
         self.settle_open_calls(&mut input).await?;
         let mut conversation = Conversation {
             system: Arc::clone(&prompt.text),
@@ -197,6 +206,14 @@ impl Agent {
             if let Some(message) = input.current.messages.last() {
                 append(&mut conversation.messages, message);
             }
+        }
+    }
+
+    /// Lets those around the turn add to its newest message, unless an earlier attempt went past it.
+    async fn enrich(&self, input: &mut TurnInput<'_>) {
+        let Some(PastMessage::User { frame, .. }) = input.current.messages.last_mut() else { return };
+        for piece in input.hooks.context_ready(&input.facts).await {
+            frame.push_str(&format!("<{0}>\n{1}\n</{0}>\n", piece.source, piece.text.trim_end()));
         }
     }
 

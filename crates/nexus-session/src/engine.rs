@@ -1,8 +1,10 @@
 //! What sessions need from the runtime above them.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
+use nexus_agent::ports::{Approve, Hooks, NoHooks, NobodyToAsk};
 use nexus_agent::{Agent, Role};
 use nexus_base::clock::Timestamp;
 use nexus_base::id::RequestId;
@@ -26,6 +28,18 @@ pub struct AgentRequest<'a> {
 pub trait Engine: Send + Sync {
     /// Returns the agent for a session's next turn; the error is for the person.
     fn agent(&self, request: &AgentRequest<'_>) -> Result<Agent, String>;
+
+    /// Returns those who stand around the turn.
+    fn hooks(&self, request: &AgentRequest<'_>) -> Arc<dyn Hooks> {
+        let _ = request;
+        Arc::new(NoHooks)
+    }
+
+    /// Returns who is asked when a call needs consent.
+    fn approver(&self, request: &AgentRequest<'_>) -> Arc<dyn Approve> {
+        let _ = request;
+        Arc::new(NobodyToAsk)
+    }
 
     /// Returns what renders the context block that stands before an item's words. It runs inside the
     /// claim, on the ledger's own thread: whatever has to be looked up is looked up before.

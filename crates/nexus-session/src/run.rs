@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use nexus_agent::ports::Progress;
+use nexus_agent::ports::{Progress, TurnFacts};
 use nexus_agent::{End, Role, TurnInput, TurnOutcome};
 use nexus_base::clock::Timestamp;
 use nexus_protocol::bus::BusBody;
@@ -113,18 +113,28 @@ async fn attempt(
         Ok(agent) => agent,
         Err(reason) => return Attempt::Broke(reason),
     };
+    let (hooks, approve) = (shared.parts.engine.hooks(&request), shared.parts.engine.approver(&request));
     passed(shared, &claimed.items, Stage::AssembleContext, started, watch.elapsed());
 
     let (started, watch) = (Timestamp::now(), Instant::now());
     let ledger = TurnLedger { agents: shared.parts.agents.clone(), turn_id: claimed.turn.id.clone() };
     let dispatch = TurnDispatch::new(shared, claimed, last);
     let progress = |progress: Progress<'_>| show(shared, claimed, last, &progress);
+    let facts = TurnFacts {
+        role,
+        session: claimed.session.label.clone(),
+        request_id: last.new.request_id.clone(),
+        words: last.new.content.clone(),
+    };
     let input = TurnInput {
         role,
         past,
         current: past_turn(&claimed.turn),
         ledger: &ledger,
         dispatch: &dispatch,
+        facts: facts.clone(),
+        hooks: &*hooks,
+        approve: &*approve,
         progress: &progress,
         cancel: cancel.clone(),
     };
@@ -143,6 +153,9 @@ async fn attempt(
         }
     };
     passed(shared, &claimed.items, Stage::RunAgent, started, watch.elapsed());
+    if let Some(Ok(outcome)) = &outcome {
+        hooks.turn_ended(&facts, &outcome.said).await;
+    }
     match outcome {
         Some(Ok(outcome)) => Attempt::Gave(Box::new(outcome)),
         Some(Err(error)) => Attempt::Broke(error.to_string()),

@@ -8,7 +8,7 @@ use super::{Agent, Role, TurnInput};
 use crate::budget::Meter;
 use crate::coordination::{self, WAIT};
 use crate::history::{OUTCOME_UNKNOWN, PastCall};
-use crate::ports::{Call, CallEnd, LedgerError, Progress};
+use crate::ports::{Call, CallEnd, Gate, LedgerError, Progress};
 use crate::toolbox;
 
 /// How a reply's calls ended.
@@ -81,8 +81,11 @@ impl Agent {
         let mut waits = false;
         let mut recorded = false;
         let mut end = CallEnd::Ran;
-        let output = if let Err(refusal) = toolbox::check_arguments(&call.arguments) {
+        let mut ran = false;
+        let mut output = if let Err(refusal) = toolbox::check_arguments(&call.arguments) {
             ToolOutput::error(refusal)
+        } else if let Gate::Refused { reason } = input.hooks.before_call(&input.facts, call).await {
+            ToolOutput::error(reason)
         } else if call.tool == WAIT && input.role == Role::Manager {
             let output = wait_answer(input).await?;
             waits = !output.is_error;
@@ -97,6 +100,7 @@ impl Agent {
                 Err(message) => ToolOutput::error(message),
             }
         } else {
+            ran = true;
             let output = self.parts.toolbox.call(call, &input.cancel).await;
             if input.cancel.is_cancelled() && output.is_error {
                 end = CallEnd::Interrupted;
@@ -104,6 +108,10 @@ impl Agent {
             output
         };
         let milliseconds = u64::try_from(started.elapsed().as_millis()).unwrap_or(u64::MAX);
+        if ran && let Some(more) = input.hooks.after_call(&input.facts, call, &output).await {
+            output.text.push('\n');
+            output.text.push_str(&more);
+        }
         let is_error = output.is_error;
         if recorded {
             input.current.resolve(&call.id, output.text, is_error);

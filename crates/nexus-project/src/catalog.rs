@@ -2,7 +2,7 @@
 //! may not do is settled here; how a harness enforces it is for others.
 
 mod capability;
-mod macros;
+pub(crate) mod macros;
 mod validate;
 
 #[cfg(test)]

@@ -1,39 +1,52 @@
 //! The requests inside a skill's text, `{{name key=value …}}`: finding them and checking that each
 //! is known and complete. What comes in their place is the harness's.
 
+use std::ops::Range;
+
 use super::{CatalogError, Invocation};
 
 /// A request as it stands in a text.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct Request {
-    pub(super) name: String,
-    pub(super) keys: Vec<String>,
+pub(crate) struct Request {
+    pub(crate) name: String,
+    /// Keys and values in order; values without their quotes.
+    pub(crate) pairs: Vec<(String, String)>,
+    /// Where it stands, the text until its closing line included.
+    pub(crate) place: Range<usize>,
+}
+
+impl Request {
+    /// Returns the value of a key.
+    pub(crate) fn value(&self, key: &str) -> Option<&str> {
+        self.pairs.iter().find(|(name, _)| name == key).map(|(_, value)| value.as_str())
+    }
 }
 
 /// Finds all requests of a text.
 ///
 /// # Errors
 /// One does not end, or is none.
-pub(super) fn requests(text: &str) -> Result<Vec<Request>, CatalogError> {
+pub(crate) fn requests(text: &str) -> Result<Vec<Request>, CatalogError> {
     let mut found = Vec::new();
     let mut rest = text;
     while let Some(start) = rest.find("{{") {
+        let begin = text.len() - rest.len() + start;
         let after = rest.get(start + 2..).unwrap_or_default();
         let end = end_of(after).ok_or_else(|| CatalogError::Macro("a request does not end".to_owned()))?;
         let inside = after.get(..end).unwrap_or_default();
         rest = after.get(end + 2..).unwrap_or_default();
         let (name, arguments) = inside.trim().split_once(char::is_whitespace).unwrap_or((inside.trim(), ""));
-        let (mut keys, heredoc) = keys(arguments)?;
+        let (mut pairs, heredoc) = pairs(arguments)?;
         if let Some((key, mark)) = heredoc {
-            keys.push(key);
             // What stands until the closing line is text, whatever it looks like.
             let closing = format!("\n<<{mark}");
             let end = rest
                 .find(&closing)
                 .ok_or_else(|| CatalogError::Macro(format!("the text until <<{mark} does not end")))?;
+            pairs.push((key, rest.get(..end).unwrap_or_default().trim_start_matches('\n').to_owned()));
             rest = rest.get(end + closing.len()..).unwrap_or_default();
         }
-        found.push(Request { name: name.to_owned(), keys });
+        found.push(Request { name: name.to_owned(), pairs, place: begin..text.len() - rest.len() });
     }
     Ok(found)
 }
@@ -47,11 +60,11 @@ pub(super) fn check(text: &str, known: &[Invocation]) -> Result<(), CatalogError
             .find(|known| known.id == *name)
             .ok_or_else(|| CatalogError::Macro(format!("{name} is not known")))?;
         for (key, required) in &invocation.params {
-            if *required && !request.keys.contains(key) {
+            if *required && request.value(key).is_none() {
                 return Err(CatalogError::Macro(format!("{name} needs {key}")));
             }
         }
-        if let Some(key) = request.keys.iter().find(|key| !invocation.params.contains_key(*key)) {
+        if let Some((key, _)) = request.pairs.iter().find(|(key, _)| !invocation.params.contains_key(key)) {
             return Err(CatalogError::Macro(format!("{name} takes no {key}")));
         }
     }
@@ -77,20 +90,22 @@ fn end_of(text: &str) -> Option<usize> {
 
 type Heredoc = Option<(String, String)>;
 
-fn keys(arguments: &str) -> Result<(Vec<String>, Heredoc), CatalogError> {
-    let mut keys = Vec::new();
+fn pairs(arguments: &str) -> Result<(Vec<(String, String)>, Heredoc), CatalogError> {
+    let mut pairs = Vec::new();
     let mut rest = arguments.trim_start();
     while !rest.is_empty() {
         let (key, value) = rest
             .split_once('=')
             .ok_or_else(|| CatalogError::Macro(format!("{rest:?} is no key and value")))?;
         if let Some(mark) = value.strip_prefix(">>") {
-            return Ok((keys, Some((key.trim().to_owned(), mark.trim().to_owned()))));
+            return Ok((pairs, Some((key.trim().to_owned(), mark.trim().to_owned()))));
         }
-        keys.push(key.trim().to_owned());
-        rest = value.get(length(value)?..).unwrap_or_default().trim_start();
+        let (value, after) = value.split_at_checked(length(value)?).unwrap_or((value, ""));
+        let quoted = value.strip_prefix('"').and_then(|value| value.strip_suffix('"'));
+        pairs.push((key.trim().to_owned(), quoted.unwrap_or(value).to_owned()));
+        rest = after.trim_start();
     }
-    Ok((keys, None))
+    Ok((pairs, None))
 }
 
 /// Returns how long the value at the beginning is: quoted, in brackets, or up to a space.

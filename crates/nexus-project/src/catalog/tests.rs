@@ -88,8 +88,15 @@ fn a_catalog_with_a_fault_is_refused() {
 fn requests_are_found_with_their_keys() {
     let text = "a {{one k=v q=\"x y\" l=[a, b] m={k: v}}} b {{two p=>>END}}\n{{not_one}}\n<<END\nc";
     let found = macros::requests(text).unwrap();
-    let names: Vec<(&str, Vec<&str>)> =
-        found.iter().map(|one| (one.name.as_str(), one.keys.iter().map(String::as_str).collect())).collect();
+    let names: Vec<(&str, Vec<&str>)> = found
+        .iter()
+        .map(|one| (one.name.as_str(), one.pairs.iter().map(|(key, _)| key.as_str()).collect()))
+        .collect();
     assert_eq!(names, [("one", vec!["k", "q", "l", "m"]), ("two", vec!["p"])]);
+    assert_eq!((found[0].value("q"), found[0].value("l")), (Some("x y"), Some("[a, b]")));
+    assert_eq!(found[1].value("p"), Some("{{not_one}}"));
+    assert!(
+        text[found[1].place.clone()].starts_with("{{two") && text[found[1].place.clone()].ends_with("<<END")
+    );
     macros::requests("{{two p=>>END}}\nnever").unwrap_err();
 }

@@ -1,5 +1,6 @@
 //! For tests only: workspaces in a temporary home, the real binary run in them, daemons that are
-//! started, killed and asked, and a plain HTTP exchange for what the typed client would never send.
+//! started, killed and asked, a scripted model server, and a plain HTTP exchange for what the typed
+//! client would never send.
 //!
 //! Everything here panics with the whole story when it does not work, because its callers are tests.
 
@@ -8,6 +9,7 @@
 mod daemon;
 mod files;
 pub mod http;
+pub mod model;
 mod run;
 mod until;
 pub mod witness;

@@ -142,6 +142,16 @@ impl Workspace {
             .unwrap_or_else(|error| panic!("{error}: {}", error.source));
     }
 
+    /// Changes the configuration file. A daemon that runs needs a reload to see it.
+    ///
+    /// # Panics
+    /// There is none yet, or it cannot be written.
+    pub fn edit_config(&self, change: impl FnOnce(&mut Value)) {
+        let mut config = self.json("state/config.json");
+        change(&mut config);
+        self.write("state/config.json", &format!("{config:#}\n"));
+    }
+
     /// Returns the owner's token from the configuration.
     ///
     /// # Panics

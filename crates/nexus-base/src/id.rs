@@ -85,6 +85,8 @@ id_types! {
     MessageId,
     /// One tool call; also the dispatch id of a worker it started.
     ToolCallId,
+    /// One summary that stands for earlier turns of a session.
+    CompactionId,
     /// One item waiting for, or taken by, a session.
     QueueItemId,
     /// One line to be said to somebody.

@@ -4,6 +4,8 @@
 //! a claim with its turn, a dispatch with its tool result, a finished turn with its reply.
 
 mod claim;
+mod compaction;
+mod context;
 mod dispatch;
 mod finish;
 mod ledger;
@@ -16,6 +18,7 @@ mod usage;
 mod view;
 
 pub use claim::{Claim, ClaimedTurn};
+pub use compaction::{Compaction, CompactionCause, NewCompaction, Past, Trim, Undone};
 pub use dispatch::{NewDispatch, NewPost};
 pub use finish::{FinishTurn, Finished, NewReply, WorkerReport};
 pub use ledger::{NewCall, NewStep};

@@ -61,9 +61,9 @@ fn an_emptied_file_is_damage_and_not_a_file_still_to_be_made() {
 #[test]
 fn a_schema_newer_than_ours() {
     for error in refused(|path| {
-        sql(path, "INSERT INTO schema_version VALUES (7, 'from the future', 'abc', 1)");
+        sql(path, "INSERT INTO schema_version VALUES (700, 'from the future', 'abc', 1)");
     }) {
-        assert!(matches!(error, StoreError::NewerSchema { found: 7, known: 1, .. }), "{error:?}");
+        assert!(matches!(error, StoreError::NewerSchema { found: 700, .. }), "{error:?}");
     }
 }
 

@@ -4,7 +4,7 @@ use nexus_base::clock::Timestamp;
 use nexus_base::id::{BootId, EventId, RequestId, SessionLabel, TurnId};
 use nexus_store::runtime::{
     AutomationMode, AutomationStatus, BootEnd, CircuitState, InvocationEnd, InvocationOutcome, NewAutomation,
-    NewInvocation, NewRequest, NewUsage, RequestStatus, RequestUpdate, StageTiming,
+    NewInvocation, NewRequest, NewUsage, RequestStatus, RequestUpdate, Spent, StageTiming,
 };
 use serde_json::json;
 
@@ -213,9 +213,11 @@ async fn boots_settings_and_costs_survive_a_restart() {
             request_id: None,
             turn_id: None,
             session_label: None,
+            root_request_id: None,
             input_tokens: 100,
             output_tokens: output,
             cached_input_tokens: 0,
+            cache_write_tokens: 0,
             cost_micro_usd: 3,
         });
     }
@@ -232,5 +234,38 @@ async fn boots_settings_and_costs_survive_a_restart() {
         (sums[0].calls, sums[0].input_tokens, sums[0].output_tokens, sums[0].cost_micro_usd),
         (2, 200, 12, 6)
     );
+    store.close().await;
+}
+
+#[tokio::test]
+async fn what_a_run_and_a_day_came_to_is_known_after_every_call() {
+    let made = Made::new();
+    let store = made.open();
+    let call = |day: &str, run: &str| NewUsage {
+        day: day.to_owned(),
+        provider: "anthropic".to_owned(),
+        model: "m".to_owned(),
+        request_id: None,
+        turn_id: None,
+        session_label: Some(SessionLabel::new(format!("dm:{run}"))),
+        root_request_id: Some(RequestId::new(run)),
+        input_tokens: 1,
+        output_tokens: 2,
+        cached_input_tokens: 4,
+        cache_write_tokens: 8,
+        cost_micro_usd: 16,
+    };
+    let runtime = store.runtime();
+    let spent = |run_tokens, day_tokens, day_micro_usd| Spent { run_tokens, day_tokens, day_micro_usd };
+    assert_eq!(runtime.spend(call("2026-01-01", "a")).await.unwrap(), spent(15, 15, 16));
+    assert_eq!(runtime.spend(call("2026-01-01", "b")).await.unwrap(), spent(15, 30, 32));
+    assert_eq!(runtime.spend(call("2026-01-02", "a")).await.unwrap(), spent(30, 15, 16));
+    let run = RequestId::new("a");
+    assert_eq!(runtime.spent("2026-01-01", Some(&run)).await.unwrap(), spent(30, 30, 32));
+    assert_eq!(runtime.spent("2026-01-03", None).await.unwrap(), Spent::default());
+    let sessions = runtime.usage_by_session("2026-01-01", "2026-01-02", 10).await.unwrap();
+    let seen: Vec<_> =
+        sessions.iter().map(|one| (one.session.as_ref().unwrap().as_str(), one.sum.calls)).collect();
+    assert_eq!(seen, [("dm:a", 2), ("dm:b", 1)]);
     store.close().await;
 }

@@ -4,13 +4,13 @@ use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Instant;
 
 use nexus_base::clock::{LocalClock, Timestamp};
-use nexus_base::id::{EventId, SessionLabel};
+use nexus_base::id::{EventId, RequestId, SessionLabel};
 use nexus_store::identity::{AccessEffect, AccessLogRow};
 use nexus_store::{Identity, StoreError};
 use serde_json::json;
 
 use crate::permissions::Permissions;
-use crate::policy::{DEFAULT_DENY, Decision, Policy, StrangerRule, built_in, evaluate};
+use crate::policy::{DEFAULT_DENY, Decision, Policy, Routing, StrangerRule, built_in, evaluate};
 use crate::principal::{LONGEST_NAME, Principal, Source};
 
 /// Where and how a message came in, as far as policies look at it.
@@ -72,6 +72,10 @@ pub struct Verdict {
     pub policy: Option<String>,
     /// What may be used.
     pub permissions: Permissions,
+    /// What may be used once the owner has agreed.
+    pub upon_consent: Permissions,
+    /// Where and how it is answered.
+    pub routing: Routing,
     /// Why not, for a person to read; none when allowed.
     pub reason: Option<String>,
 }
@@ -206,13 +210,48 @@ impl Access {
             tools_denied: Some(json!(permissions.tools.deny)),
             credentials_allowed: Some(json!(permissions.credentials)),
             data_access: permissions.to_json()["data"].as_str().map(str::to_owned),
-            persona: None,
+            persona: evaluation.routing.session.as_ref().and_then(|rule| rule.persona.clone()),
             session_key: Some(session.clone()),
             grants_applied: None,
             processing_time_ms: u64::try_from(watch.elapsed().as_millis()).ok(),
             operation: None,
         });
-        Verdict { decision: evaluation.decision, policy, permissions, reason }
+        Verdict {
+            decision: evaluation.decision,
+            policy,
+            permissions,
+            upon_consent: evaluation.upon_consent,
+            routing: evaluation.routing,
+            reason,
+        }
+    }
+
+    /// Records that the owner's consent let a message in that a policy asked about.
+    pub fn log_consent(&self, principal: &Principal, event: &EventId, question: &RequestId) {
+        let circumstances = Circumstances::control_plane(principal);
+        self.identity.log_access_later(AccessLogRow {
+            timestamp: Timestamp::now(),
+            event_id: Some(event.clone()),
+            request_id: Some(question.clone()),
+            platform: circumstances.platform,
+            sender_id: circumstances.sender,
+            container_kind: circumstances.container_kind,
+            principal_id: principal.entity_id().cloned(),
+            principal_type: principal.kind().to_owned(),
+            principal_name: principal.name().map(str::to_owned),
+            policies_matched: None,
+            effect: AccessEffect::Allow,
+            deny_reason: None,
+            tools_allowed: None,
+            tools_denied: None,
+            credentials_allowed: None,
+            data_access: None,
+            persona: None,
+            session_key: None,
+            grants_applied: Some(json!([question.as_str()])),
+            processing_time_ms: None,
+            operation: None,
+        });
     }
 
     async fn person(&self, entity: nexus_base::id::EntityId) -> Result<Principal, StoreError> {

@@ -76,7 +76,7 @@ pub struct Ask {
 pub enum Asked {
     /// A standing consent covers it; its id.
     Granted(String),
-    /// The owner has to answer.
+    /// The owner has to answer, or did when the same question was put before.
     Open(Box<PermissionRequest>),
 }
 
@@ -147,14 +147,26 @@ impl Approvals {
     /// # Errors
     /// See [`ApprovalError`].
     pub async fn ask(&self, ask: Ask) -> Result<Asked, ApprovalError> {
+        self.ask_as(new_ulid(), ask).await
+    }
+
+    /// Puts a question under an id of the asker's choice. Putting it again under the same id finds the
+    /// first one, however it stands, so that a step cut off by a crash can be repeated.
+    ///
+    /// # Errors
+    /// See [`ApprovalError`].
+    pub async fn ask_as(&self, id: String, ask: Ask) -> Result<Asked, ApprovalError> {
         check(&ask)?;
+        if let Some(known) = self.identity.permission_request(&id).await? {
+            return Ok(Asked::Open(Box::new(known)));
+        }
         if let Some(grant) = self.standing(&ask).await? {
             self.identity.grant_used_later(grant.clone(), ask.requester);
             return Ok(Asked::Granted(grant));
         }
         let now = Timestamp::now();
         let new = NewPermissionRequest {
-            id: new_ulid(),
+            id,
             requester: ask.requester,
             platform: ask.platform,
             kind: ask.kind.as_str().to_owned(),

@@ -17,7 +17,8 @@ pub use approval::{ApprovalError, Approvals, Ask, Asked, Consent, Kind, Lasting}
 pub use owner::{SeededOwner, seed_owner};
 pub use permissions::{DataLevel, Names, Permissions, ToolRule};
 pub use policy::{
-    Condition, Decision, Evaluation, Grant, Hours, Policy, StrangerRule, WhichPrincipal, built_in, evaluate,
+    Condition, Decision, Evaluation, Grant, Hours, Policy, QueueRule, Routing, SessionRule, StrangerRule,
+    WhichPrincipal, built_in, evaluate,
 };
 pub use policy_document::{PolicyProblem, with_document};
 pub use principal::{Principal, Source};

@@ -1,5 +1,7 @@
 //! Policies: who they are about, what they decide, what they give. Evaluation is a pure function.
 
+use std::time::Duration;
+
 use nexus_base::clock::LocalClock;
 
 use crate::access::Circumstances;
@@ -68,6 +70,8 @@ pub enum Grant {
     Fixed(Permissions),
     /// What the agent's caller may do.
     Inherited,
+    /// It says nothing about permissions: others decide them, and where no other does there are none.
+    Unsaid,
 }
 
 /// A circumstance that must hold; every part that is named must.
@@ -140,6 +144,50 @@ impl Condition {
     }
 }
 
+/// Where and how a message is answered, as far as a policy says so.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Routing {
+    /// The session it belongs to, and who answers there; named together by one policy.
+    pub session: Option<SessionRule>,
+    /// How it stands in the session's queue.
+    pub queue: Option<QueueRule>,
+    /// How long it waits before it is answered.
+    pub delay: Option<Duration>,
+}
+
+/// A session that a policy names.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct SessionRule {
+    /// The persona that answers.
+    pub persona: Option<String>,
+    /// The session's label.
+    pub label: Option<String>,
+}
+
+/// How a message stands in a queue.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum QueueRule {
+    /// It ends the running turn.
+    Interrupt,
+    /// It waits for its own turn.
+    Followup,
+    /// It is answered together with what else waits.
+    Collect,
+}
+
+impl Routing {
+    /// Puts what two policies say together, `self` being of the higher priority: the session of the
+    /// first that names one, likewise the place in the queue, and the longer delay.
+    #[must_use]
+    fn merge(&self, lower: &Self) -> Self {
+        Self {
+            session: self.session.clone().or_else(|| lower.session.clone()),
+            queue: self.queue.or(lower.queue),
+            delay: self.delay.max(lower.delay),
+        }
+    }
+}
+
 /// One policy.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Policy {
@@ -157,8 +205,10 @@ pub struct Policy {
     pub conditions: Vec<Condition>,
     /// What it decides.
     pub decision: Decision,
-    /// What it gives.
+    /// What it gives; for one that asks, what it gives once the owner has agreed.
     pub grant: Grant,
+    /// Where and how it is answered.
+    pub routing: Routing,
 }
 
 /// What happens when somebody with an entity, but without a policy of their own, writes directly.
@@ -188,6 +238,7 @@ pub fn built_in(strangers: StrangerRule) -> Vec<Policy> {
         conditions: Vec::new(),
         decision,
         grant,
+        routing: Routing::default(),
     };
     let system = Permissions {
         tools: ToolRule { allow: Names::only(SYSTEM_TOOLS.iter().copied()), deny: [].into() },
@@ -231,10 +282,14 @@ pub struct Evaluation {
     pub decided_by: Option<String>,
     /// What may be used; nothing unless allowed.
     pub permissions: Permissions,
+    /// What may be used once the owner has agreed; nothing unless they are asked.
+    pub upon_consent: Permissions,
+    /// Where and how it is answered; as always when refused.
+    pub routing: Routing,
 }
 
 /// Evaluates policies: any matching deny denies, else an allow allows, else an ask asks, and nothing
-/// at all denies. Permissions of several allows are merged.
+/// at all denies. What several allows give is merged, and so is what several asks would give.
 pub fn evaluate(policies: &[Policy], principal: &Principal, circumstances: &Circumstances) -> Evaluation {
     let mut matching: Vec<&Policy> =
         policies.iter().filter(|policy| policy.matches(principal, circumstances)).collect();
@@ -242,29 +297,36 @@ pub fn evaluate(policies: &[Policy], principal: &Principal, circumstances: &Circ
     let first = |decision| matching.iter().find(|policy| policy.decision == decision);
     let deciding = first(Decision::Deny).or_else(|| first(Decision::Allow)).or_else(|| first(Decision::Ask));
     let decision = deciding.map_or(Decision::Deny, |policy| policy.decision);
-    let permissions = match decision {
-        Decision::Allow => matching
-            .iter()
-            .filter(|policy| policy.decision == Decision::Allow)
-            .map(|policy| policy.permissions(principal))
-            .reduce(|merged, next| merged.merge(&next))
-            .unwrap_or_else(Permissions::nothing),
-        Decision::Deny | Decision::Ask => Permissions::nothing(),
+    let deciders: Vec<&&Policy> = matching.iter().filter(|policy| policy.decision == decision).collect();
+    let given = || {
+        let all = deciders.iter().filter_map(|policy| policy.permissions(principal));
+        let merged = all.reduce(|merged, next| merged.merge(&next)).unwrap_or_else(Permissions::nothing);
+        // Whatever policies say, an agent never exceeds whoever it acts for.
+        match principal {
+            Principal::Agent { inherited, .. } => merged.intersect(inherited),
+            Principal::Owner { .. }
+            | Principal::Known { .. }
+            | Principal::Unknown
+            | Principal::System { .. }
+            | Principal::Webhook { .. } => merged,
+        }
     };
-    // Whatever policies say, an agent never exceeds whoever it acts for.
-    let permissions = match principal {
-        Principal::Agent { inherited, .. } => permissions.intersect(inherited),
-        Principal::Owner { .. }
-        | Principal::Known { .. }
-        | Principal::Unknown
-        | Principal::System { .. }
-        | Principal::Webhook { .. } => permissions,
+    let routes = || {
+        let all = deciders.iter().map(|policy| policy.routing.clone());
+        all.reduce(|higher, lower| higher.merge(&lower)).unwrap_or_default()
+    };
+    let (permissions, upon_consent, routing) = match decision {
+        Decision::Allow => (given(), Permissions::nothing(), routes()),
+        Decision::Ask => (Permissions::nothing(), given(), routes()),
+        Decision::Deny => (Permissions::nothing(), Permissions::nothing(), Routing::default()),
     };
     Evaluation {
         decision,
         matched: matching.iter().map(|policy| policy.name.clone()).collect(),
         decided_by: deciding.map(|policy| policy.name.clone()),
         permissions,
+        upon_consent,
+        routing,
     }
 }
 
@@ -279,11 +341,12 @@ impl Policy {
             && (self.conditions.is_empty() || self.conditions.iter().any(|one| one.holds(circumstances)))
     }
 
-    fn permissions(&self, principal: &Principal) -> Permissions {
+    fn permissions(&self, principal: &Principal) -> Option<Permissions> {
         match (&self.grant, principal) {
-            (Grant::Fixed(permissions), _) => permissions.clone(),
-            (Grant::Inherited, Principal::Agent { inherited, .. }) => inherited.clone(),
-            (Grant::Inherited, _) => Permissions::nothing(),
+            (Grant::Fixed(permissions), _) => Some(permissions.clone()),
+            (Grant::Inherited, Principal::Agent { inherited, .. }) => Some(inherited.clone()),
+            (Grant::Inherited, _) => Some(Permissions::nothing()),
+            (Grant::Unsaid, _) => None,
         }
     }
 }

@@ -4,17 +4,25 @@
 //! out a refusal.
 
 use std::collections::BTreeSet;
+use std::time::Duration;
 
 use serde::Deserialize;
 use serde_json::Value;
 
 use crate::permissions::{DataLevel, Names, Permissions, ToolRule};
-use crate::policy::{Condition, Decision, Grant, Hours, Policy, StrangerRule, WhichPrincipal, built_in};
+use crate::policy::{
+    Condition, Decision, Grant, Hours, Policy, QueueRule, Routing, SessionRule, StrangerRule, WhichPrincipal,
+    built_in,
+};
 
 /// Most policies a document may hold.
 const MOST: usize = 200;
 /// Priority of a policy that names none.
 const PRIORITY: u8 = 30;
+/// Longest a policy may have an answer wait.
+const LONGEST_DELAY: Duration = Duration::from_secs(3600);
+/// Longest name of a persona or a session.
+const LONGEST_NAME: usize = 200;
 
 /// Why a document is not in force.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -62,6 +70,10 @@ struct Written {
     effect: Effect,
     #[serde(default)]
     permissions: Option<WrittenPermissions>,
+    #[serde(default)]
+    session: Option<WrittenSession>,
+    #[serde(default)]
+    modifiers: WrittenModifiers,
     #[serde(default)]
     priority: Option<u8>,
     #[serde(default = "yes")]
@@ -131,6 +143,31 @@ enum Effect {
 
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
+struct WrittenSession {
+    persona: Option<String>,
+    key: Option<String>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct WrittenModifiers {
+    queue_mode: Option<WrittenQueue>,
+    /// Milliseconds.
+    delay_response: Option<u64>,
+}
+
+#[derive(Debug, Clone, Copy, Deserialize)]
+#[serde(rename_all = "snake_case")]
+enum WrittenQueue {
+    #[serde(alias = "steer")]
+    Interrupt,
+    #[serde(alias = "queue")]
+    Followup,
+    Collect,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
 struct WrittenPermissions {
     #[serde(default = "no_tools")]
     tools: WrittenTools,
@@ -186,7 +223,9 @@ impl Written {
             .into_iter()
             .map(|condition| condition.read(&name))
             .collect::<Result<Vec<_>, _>>()?;
+        let routing = routing(&name, self.session, &self.modifiers)?;
         Ok(Policy {
+            routing,
             about: self.matching.principal.about(&name)?,
             person: self.matching.principal.person_id,
             tags,
@@ -197,11 +236,43 @@ impl Written {
                 Effect::Deny => Decision::Deny,
                 Effect::Ask => Decision::Ask,
             },
-            // Allowing without saying what gives nothing but an answer.
-            grant: Grant::Fixed(self.permissions.map_or_else(Permissions::nothing, WrittenPermissions::read)),
+            // Allowing without saying what gives nothing but an answer, and takes nothing from others.
+            grant: self.permissions.map_or(Grant::Unsaid, |written| Grant::Fixed(written.read())),
             name,
         })
     }
+}
+
+fn routing(
+    policy: &str,
+    session: Option<WrittenSession>,
+    modifiers: &WrittenModifiers,
+) -> Result<Routing, PolicyProblem> {
+    let named: Vec<&String> =
+        session.iter().flat_map(|session| [&session.persona, &session.key]).flatten().collect();
+    if named.iter().any(|name| name.is_empty() || name.len() > LONGEST_NAME) {
+        return Err(problem(
+            policy,
+            format!("session.persona and session.key have 1 to {LONGEST_NAME} bytes"),
+        ));
+    }
+    if session.is_some() && named.is_empty() {
+        return Err(problem(policy, "session names a persona, a key or both".to_owned()));
+    }
+    let delay = modifiers.delay_response.map(Duration::from_millis);
+    if delay.is_some_and(|delay| delay > LONGEST_DELAY) {
+        let most = LONGEST_DELAY.as_millis();
+        return Err(problem(policy, format!("modifiers.delay_response is at most {most} milliseconds")));
+    }
+    Ok(Routing {
+        session: session.map(|session| SessionRule { persona: session.persona, label: session.key }),
+        queue: modifiers.queue_mode.map(|mode| match mode {
+            WrittenQueue::Interrupt => QueueRule::Interrupt,
+            WrittenQueue::Followup => QueueRule::Followup,
+            WrittenQueue::Collect => QueueRule::Collect,
+        }),
+        delay,
+    })
 }
 
 impl WrittenPrincipal {

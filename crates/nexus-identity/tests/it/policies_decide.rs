@@ -1,7 +1,7 @@
 use nexus_base::id::{EntityId, EventId, SessionLabel};
 use nexus_identity::{
-    Access, Circumstances, DataLevel, Decision, Grant, Names, Permissions, Policy, Principal, StrangerRule,
-    WhichPrincipal, built_in, evaluate,
+    Access, Circumstances, DataLevel, Decision, Grant, Names, Permissions, Policy, Principal, Routing,
+    StrangerRule, WhichPrincipal, built_in, evaluate,
 };
 use nexus_store::identity::AccessEffect;
 
@@ -79,6 +79,7 @@ fn policy(name: &str, priority: u8, decision: Decision, about: WhichPrincipal) -
         conditions: Vec::new(),
         decision,
         grant: Grant::Fixed(Permissions::everything()),
+        routing: Routing::default(),
     }
 }
 

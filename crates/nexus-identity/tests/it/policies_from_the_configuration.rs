@@ -1,7 +1,10 @@
+use std::time::Duration;
+
 use nexus_base::clock::LocalClock;
 use nexus_base::id::EntityId;
 use nexus_identity::{
-    Circumstances, DataLevel, Decision, Evaluation, Principal, StrangerRule, evaluate, with_document,
+    Circumstances, DataLevel, Decision, Evaluation, Permissions, Principal, QueueRule, Routing, StrangerRule,
+    evaluate, with_document,
 };
 use serde_json::{Value, json};
 
@@ -61,6 +64,46 @@ fn allows_merge_and_a_deny_wins() {
 }
 
 #[test]
+fn session_and_modifiers_come_from_the_policies_that_decide() {
+    let document = json!([
+        { "name": "friends", "priority": 60, "match": { "principal": { "tags": ["friend"] } }, "effect": "allow",
+          "permissions": { "tools": { "allow": ["recall"] }, "credentials": "*", "data": "full" },
+          "session": { "persona": "ada", "key": "chat:friends" }, "modifiers": { "delay_response": 500 } },
+        { "name": "everybody", "priority": 10, "effect": "allow", "match": { "principal": { "is_user": false } },
+          "session": { "key": "chat:all" }, "modifiers": { "queue_mode": "collect", "delay_response": 2000 } },
+        { "name": "quiet", "priority": 90, "effect": "allow", "match": { "principal": { "is_user": false } } },
+    ]);
+    let friend_of = decide(&document, &friend(&["friend"]), &at("dm", 0));
+    let label =
+        |evaluation: &Evaluation| evaluation.routing.session.as_ref().and_then(|rule| rule.label.clone());
+    // The highest that names a session gives all of it; one without permissions takes none away.
+    assert_eq!(label(&friend_of).as_deref(), Some("chat:friends"));
+    assert_eq!(friend_of.routing.session.as_ref().unwrap().persona.as_deref(), Some("ada"));
+    assert_eq!(friend_of.routing.queue, Some(QueueRule::Collect), "the first that says so");
+    assert_eq!(friend_of.routing.delay, Some(Duration::from_secs(2)), "the longest");
+    assert!(friend_of.permissions.may_use_credential("a/x") && friend_of.permissions.may_use_tool("recall"));
+    assert_eq!(label(&decide(&document, &friend(&[]), &at("dm", 0))).as_deref(), Some("chat:all"));
+    assert_eq!(decide(&document, &owner(), &at("dm", 0)).routing, Routing::default(), "about others");
+    let with_deny = json!([document[0], { "name": "no", "effect": "deny", "session": { "key": "chat:no" } }]);
+    assert_eq!(decide(&with_deny, &friend(&["friend"]), &at("dm", 0)).routing, Routing::default());
+}
+
+#[test]
+fn one_that_asks_says_what_consent_would_give() {
+    let document = json!([
+        { "name": "pair", "effect": "ask", "match": { "principal": { "is_user": false } },
+          "permissions": { "tools": { "allow": ["recall", "bash"] } }, "session": { "key": "chat:guests" } },
+        { "name": "careful", "effect": "ask", "match": { "principal": { "is_user": false } },
+          "permissions": { "tools": { "deny": ["bash"] } } },
+    ]);
+    let asked = decide(&document, &friend(&[]), &at("dm", 0));
+    assert_eq!(asked.decision, Decision::Ask);
+    assert_eq!(asked.permissions, Permissions::nothing(), "nothing before the answer");
+    assert!(asked.upon_consent.may_use_tool("recall") && !asked.upon_consent.may_use_tool("bash"));
+    assert_eq!(asked.routing.session.unwrap().label.as_deref(), Some("chat:guests"));
+}
+
+#[test]
 fn hours_hold_by_the_owner_s_clock_also_across_midnight() {
     let document = |time: &str| json!([{ "name": "hours", "effect": "allow", "match": { "principal": { "is_user": false }, "conditions": [{ "time": time }] } }]);
     let allowed = |time: &str, minute: u16| {
@@ -91,6 +134,11 @@ fn one_wrong_policy_makes_the_whole_document_void() {
         json!({ "name": "b", "effect": "deny", "match": { "principal": { "is_user": true, "agent": true } } }),
         json!({ "name": "b", "effect": "deny", "priority": 101 }),
         json!({ "name": "b", "effect": "deny", "unheard": 1 }),
+        json!({ "name": "b", "effect": "allow", "session": {} }),
+        json!({ "name": "b", "effect": "allow", "session": { "key": "" } }),
+        json!({ "name": "b", "effect": "allow", "session": { "room": "x" } }),
+        json!({ "name": "b", "effect": "allow", "modifiers": { "queue_mode": "whenever" } }),
+        json!({ "name": "b", "effect": "allow", "modifiers": { "delay_response": 3_600_001 } }),
         json!({ "name": "b", "effect": "deny", "match": { "conditions": [{ "time": "25:00-26:00" }] } }),
         json!("text"),
     ] {

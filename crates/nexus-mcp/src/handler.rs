@@ -1,0 +1,90 @@
+//! The protocol's requests turned into questions to a source of tools.
+
+use std::fmt;
+use std::sync::Arc;
+
+use nexus_protocol::tool::{ToolHints, ToolSource, ToolSpec};
+use rmcp::model::{
+    CallToolRequestParams, CallToolResponse, CallToolResult, ContentBlock, ErrorData, Implementation,
+    JsonObject, ListToolsResult, PaginatedRequestParams, ServerCapabilities, ServerConfig, Tool,
+    ToolAnnotations,
+};
+use rmcp::service::RequestContext;
+use rmcp::{RoleServer, ServerHandler};
+use serde_json::Value;
+
+/// What this server calls itself.
+const NAME: &str = "nexus";
+
+/// Answers the protocol's requests from a source of tools.
+#[derive(Clone)]
+pub struct Handler {
+    source: Arc<dyn ToolSource>,
+}
+
+impl Handler {
+    pub(crate) fn new(source: Arc<dyn ToolSource>) -> Self {
+        Self { source }
+    }
+}
+
+impl fmt::Debug for Handler {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.debug_struct("Handler").finish_non_exhaustive()
+    }
+}
+
+impl ServerHandler for Handler {
+    fn get_info(&self) -> ServerConfig {
+        let info = ServerConfig::new(ServerCapabilities::builder().enable_tools().build())
+            .with_server_info(Implementation::new(NAME, env!("CARGO_PKG_VERSION")));
+        match self.source.instructions() {
+            Some(instructions) => info.with_instructions(instructions),
+            None => info,
+        }
+    }
+
+    async fn list_tools(
+        &self,
+        _request: Option<PaginatedRequestParams>,
+        _context: RequestContext<RoleServer>,
+    ) -> Result<ListToolsResult, ErrorData> {
+        let tools = self.source.tools();
+        Ok(ListToolsResult::with_all_items(
+            tools.into_iter().map(|spec| described(self.source.hints(&spec), spec)).collect(),
+        ))
+    }
+
+    async fn call_tool(
+        &self,
+        request: CallToolRequestParams,
+        _context: RequestContext<RoleServer>,
+    ) -> Result<CallToolResponse, ErrorData> {
+        if !self.source.knows(&request.name) {
+            let name: String = request.name.chars().take(64).collect();
+            return Err(ErrorData::invalid_params(format!("there is no tool {name:?}"), None));
+        }
+        let output = self.source.call(&request.name, request.arguments.unwrap_or_default()).await;
+        let content = vec![ContentBlock::text(output.text)];
+        let result =
+            if output.is_error { CallToolResult::error(content) } else { CallToolResult::success(content) };
+        Ok(result.into())
+    }
+}
+
+fn described(hints: ToolHints, spec: ToolSpec) -> Tool {
+    let schema = match spec.input_schema {
+        Value::Object(schema) => schema,
+        // A schema is an object; anything else says nothing, as an empty one does.
+        _ => JsonObject::new(),
+    };
+    let annotations = ToolAnnotations::from_raw(
+        None,
+        Some(hints.read_only),
+        // Only meaningful for tools that change something.
+        (!hints.read_only).then_some(hints.destructive),
+        (!hints.read_only).then_some(hints.idempotent),
+        Some(hints.open_world),
+    );
+    Tool::new(spec.name, spec.description, Arc::new(schema)).with_annotations(annotations)
+}

@@ -1,0 +1,51 @@
+//! Serving one client on two streams until it goes away.
+
+use std::io::{self, BufRead, Write};
+use std::sync::Arc;
+
+use nexus_protocol::tool::ToolSource;
+use rmcp::ServiceExt as _;
+use rmcp::service::ServerInitializeError;
+
+use crate::handler::Handler;
+use crate::lines::Lines;
+
+/// Why serving ended otherwise than by the client going away.
+#[derive(Debug, thiserror::Error)]
+pub enum ServeError {
+    /// The operating system gave no thread for the input.
+    #[error("reading the input")]
+    Input(#[source] io::Error),
+    /// The client and this server have no version in common, or the client cannot be written to.
+    #[error("the conversation did not begin: {0}")]
+    Handshake(String),
+    /// A defect ended it.
+    #[error("serving ended in a defect: {0}")]
+    Defect(String),
+}
+
+/// Serves the tools of `source` until the input ends. Answers are written by blocking, so this wants
+/// a runtime that has nothing else to do.
+///
+/// # Errors
+/// See [`ServeError`]; a client that leaves is no error.
+pub async fn serve_lines(
+    source: Arc<dyn ToolSource>,
+    input: impl BufRead + Send + 'static,
+    output: impl Write + Send + 'static,
+) -> Result<(), ServeError> {
+    let lines = Lines::new(input, output).map_err(ServeError::Input)?;
+    let running = match Handler::new(source).serve(lines).await {
+        Ok(running) => running,
+        // Gone before it asked for anything.
+        Err(ServerInitializeError::ConnectionClosed(_)) => return Ok(()),
+        Err(error) => return Err(ServeError::Handshake(error.to_string())),
+    };
+    match running.waiting().await {
+        Ok(reason) => {
+            tracing::debug!(?reason, "the client is gone");
+            Ok(())
+        }
+        Err(error) => Err(ServeError::Defect(error.to_string())),
+    }
+}

@@ -1,8 +1,7 @@
-//! A fact on its way in and out: one tidy sentence, whose words it is, how well it fits.
+//! A fact on its way in and out: one tidy sentence, and whose words it is.
 
-use nexus_base::clock::Timestamp;
-use nexus_base::id::FactId;
 use nexus_base::redact::Redactor;
+use serde::Serialize;
 use serde_json::{Value, json};
 
 /// Longest fact, in bytes. Longer things belong into a file that a fact can name.
@@ -12,7 +11,8 @@ pub const LONGEST_FACT: usize = 2_000;
 const FIELD: &str = "provenance";
 
 /// Whose words a fact is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Provenance {
     /// The owner's own.
     Owner,
@@ -44,21 +44,6 @@ impl Provenance {
             Some(_) | None => Self::Untrusted,
         }
     }
-}
-
-/// A fact that was found.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Recalled {
-    /// The fact.
-    pub fact_id: FactId,
-    /// Its sentence.
-    pub text: String,
-    /// When it holds.
-    pub as_of: Timestamp,
-    /// How well it fits, from 1 for the best downwards.
-    pub score: f64,
-    /// Whose words it is.
-    pub provenance: Provenance,
 }
 
 /// Makes one line of a text and hides what looks like a secret.

@@ -5,12 +5,9 @@ use nexus_base::id::{EventId, FactId};
 use nexus_store::StoreError;
 use nexus_store::memory::{Fact, MemoryCounts, NewFact};
 
-use crate::fact::{LONGEST_FACT, Provenance, Recalled, tidy};
-
-/// Longest query that is looked at, in bytes; the rest of a longer one is left out.
-pub const LONGEST_QUERY: usize = 1_000;
-/// Most facts one recall returns.
-pub const HIGHEST_LIMIT: usize = 50;
+use crate::answer::{Explanation, ItemId, RecallAnswer, Recalled};
+use crate::fact::{LONGEST_FACT, Provenance, tidy};
+use crate::request::{HIGHEST_LIMIT, LONGEST_QUERY, RecallRequest};
 
 /// Why memory did not do what was asked.
 #[derive(Debug, thiserror::Error)]
@@ -45,13 +42,14 @@ impl MemoryError {
 /// Memory; cheap to clone.
 #[derive(Debug, Clone)]
 pub struct Memory {
-    facts: nexus_store::Memory,
+    pub(crate) facts: nexus_store::Memory,
+    pub(crate) events: nexus_store::Events,
 }
 
 impl Memory {
-    /// Opens memory over the facts of a store.
-    pub fn new(facts: nexus_store::Memory) -> Self {
-        Self { facts }
+    /// Opens memory over a store.
+    pub fn new(store: &nexus_store::Store) -> Self {
+        Self { facts: store.memory().clone(), events: store.events().clone() }
     }
 
     /// Keeps a fact. The same sentence is kept once and keeps the provenance it had first.
@@ -79,20 +77,22 @@ impl Memory {
             source_event_id: source_event,
             metadata: provenance.to_metadata(),
             entity_ids: Vec::new(),
+            conversation: None,
         };
         Ok(self.facts.add_fact(fact).await?)
     }
 
-    /// Finds facts by words, best first. An empty query finds nothing.
+    /// Finds what fits a question, best first, each item with the reasons for its place. An empty
+    /// query finds nothing.
     ///
     /// # Errors
     /// See [`MemoryError`].
-    pub async fn recall(&self, query: &str, limit: usize) -> Result<Vec<Recalled>, MemoryError> {
-        let query = &query[..query.floor_char_boundary(LONGEST_QUERY)];
-        let limit = limit.clamp(1, HIGHEST_LIMIT);
+    pub async fn recall(&self, request: RecallRequest) -> Result<RecallAnswer, MemoryError> {
+        let query = &request.query[..request.query.floor_char_boundary(LONGEST_QUERY)];
+        let limit = request.limit.clamp(1, HIGHEST_LIMIT);
         let found = self.facts.search_facts(query, u32::try_from(limit).unwrap_or(u32::MAX)).await?;
         self.facts.count_access_later(found.iter().map(|fact| fact.id.clone()).collect());
-        Ok(ranked(found))
+        Ok(RecallAnswer { items: ranked(found), not_indexed: 0 })
     }
 
     /// Returns the facts learnt last, newest first.
@@ -109,7 +109,7 @@ impl Memory {
     /// # Errors
     /// See [`MemoryError`].
     pub async fn forget(&self, id: FactId) -> Result<bool, MemoryError> {
-        Ok(self.facts.forget(id).await?)
+        Ok(self.facts.forget(id).await?.is_some())
     }
 
     /// Counts what memory holds.
@@ -130,11 +130,15 @@ fn ranked(facts: Vec<Fact>) -> Vec<Recalled> {
         .map(|fact| {
             place += 1.0;
             Recalled {
-                fact_id: fact.id,
+                item: ItemId::Fact(fact.id),
                 text: fact.text,
                 as_of: fact.as_of,
+                speaker: None,
                 score: 1.0 / place,
+                why: Explanation { keyword: 1.0 / place, ..Explanation::default() },
                 provenance: Provenance::from_metadata(&fact.metadata),
+                source_event: fact.source_event_id,
+                entity_ids: fact.entity_ids,
             }
         })
         .collect()

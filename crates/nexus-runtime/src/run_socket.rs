@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use nexus_agent::tools::OpenRunSocket;
 use nexus_credentials::{CredentialFolder, Depth, scan};
-use nexus_memory::{Memory, Provenance};
+use nexus_memory::{Memory, Provenance, RecallRequest};
 use nexus_protocol::run::{LONGEST_LINE, RunReply, RunRequest};
 use nexus_workspace::config::Settings;
 use nexus_workspace::trust::Trust;
@@ -41,7 +41,7 @@ impl RunCommands {
     /// Returns what opens a call's socket: the program's end; ours is served until it closes.
     pub(crate) fn opener(self: &Arc<Self>) -> OpenRunSocket {
         let commands = Arc::clone(self);
-        Arc::new(move || {
+        Arc::new(move |provenance| {
             let (ours, theirs) = StdUnixStream::pair()?;
             ours.set_nonblocking(true)?;
             let _inside = commands.runtime.enter();
@@ -49,7 +49,7 @@ impl RunCommands {
             let commands = Arc::clone(&commands);
             let served = commands.runtime.clone();
             served.spawn(async move {
-                if let Err(error) = commands.serve(ours).await {
+                if let Err(error) = commands.serve(ours, provenance).await {
                     tracing::debug!(%error, "a tool call's socket ended");
                 }
             });
@@ -57,7 +57,7 @@ impl RunCommands {
         })
     }
 
-    async fn serve(&self, stream: UnixStream) -> io::Result<()> {
+    async fn serve(&self, stream: UnixStream, provenance: Provenance) -> io::Result<()> {
         let (read, mut write) = stream.into_split();
         let mut read = BufReader::new(read);
         loop {
@@ -70,7 +70,7 @@ impl RunCommands {
             let whole = line.last() == Some(&b'\n') || line.len() < LONGEST_LINE;
             let reply = match serde_json::from_slice::<RunRequest>(&line) {
                 _ if !whole => failed(&format!("the request is longer than {LONGEST_LINE} bytes"), None),
-                Ok(request) => self.run(&request.arguments).await,
+                Ok(request) => self.run(&request.arguments, provenance).await,
                 Err(error) => failed(&format!("the request is not readable: {error}"), None),
             };
             let mut answer = serde_json::to_vec(&reply).map_err(io::Error::other)?;
@@ -82,7 +82,7 @@ impl RunCommands {
         }
     }
 
-    async fn run(&self, arguments: &[String]) -> RunReply {
+    async fn run(&self, arguments: &[String], provenance: Provenance) -> RunReply {
         let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
         match words.as_slice() {
             ["status", ..] => self.status(),
@@ -91,7 +91,7 @@ impl RunCommands {
             ["credential", "scan", flags @ ..] => self.credential_scan(flags),
             ["credential", "list", ..] => self.credential_list(),
             ["memory", "recall", query @ ..] if !query.is_empty() => self.recall(&plain(query)).await,
-            ["memory", "add", text @ ..] if !text.is_empty() => self.remember(&plain(text)).await,
+            ["memory", "add", text @ ..] if !text.is_empty() => self.remember(&plain(text), provenance).await,
             _ => failed(
                 &format!("`nexus {}` is not available inside a tool call", words.join(" ")),
                 Some(
@@ -175,15 +175,15 @@ impl RunCommands {
     }
 
     async fn recall(&self, query: &str) -> RunReply {
-        match self.memory.recall(query, RECALL_LIMIT).await {
+        match self.memory.recall(RecallRequest::new(query).limit(RECALL_LIMIT)).await.map(|answer| answer.items) {
             Ok(found) if found.is_empty() => done("nothing found\n".to_owned()),
             Ok(found) => done(found.iter().map(|fact| format!("{}  {}\n", fact.as_of, fact.text)).collect()),
             Err(error) => failed(&error.to_string(), None),
         }
     }
 
-    async fn remember(&self, text: &str) -> RunReply {
-        match self.memory.remember(text, None, Provenance::Agent).await {
+    async fn remember(&self, text: &str, provenance: Provenance) -> RunReply {
+        match self.memory.remember(text, None, provenance).await {
             Ok(id) => done(format!("{id}\n")),
             Err(error) => failed(&error.to_string(), None),
         }

@@ -1,47 +1,42 @@
-//! Vectors of what the other databases hold: `embeddings.db`. Everything in it can be computed again.
+//! Vectors of what the other databases hold: `embeddings.db`. Everything in it can be computed again,
+//! and is when another model makes the vectors.
 
-use nexus_base::clock::Timestamp;
-use nexus_base::id::new_ulid;
-use rusqlite::{OptionalExtension, params};
+use rusqlite::{Connection, OptionalExtension, params};
 
 use crate::database::Database;
 use crate::error::StoreError;
-use crate::words::words;
+use crate::words::{count, words};
 use crate::writer::Sync;
+
+/// Most rows one call hands out.
+const MOST_ROWS: u32 = 8192;
 
 words! {
     /// What a vector stands for.
-    TargetType {
+    VectorKind {
         /// A fact in `memory.db`.
         Fact = "fact",
-        /// An observation.
-        Observation = "observation",
-        /// An entity in `identity.db`.
-        Entity = "entity",
-        /// An episode in `memory.db`.
-        Episode = "episode",
-        /// A mental model.
-        MentalModel = "mental_model",
-        /// An event in `events.db`.
-        Event = "event",
+        /// A turn in `events.db`.
+        Turn = "turn",
     }
+}
+
+/// What the vectors of one kind were made with.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct VectorSet {
+    /// Model and version.
+    pub model: String,
+    /// Rows up to here have been looked at.
+    pub through: i64,
 }
 
 /// One stored vector.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Embedding {
-    /// Kind of the thing it stands for.
-    pub target_type: TargetType,
-    /// Id of that thing.
-    pub target_id: String,
-    /// Model and version that made it.
-    pub model: String,
-    /// Numbers in it.
-    pub dimension: u32,
+pub struct StoredVector {
+    /// Row of what it stands for.
+    pub row: i64,
     /// The numbers, in the model's own layout.
     pub bytes: Vec<u8>,
-    /// Hash of the text it was made from.
-    pub content_hash: Option<String>,
 }
 
 /// Typed queries on `embeddings.db`.
@@ -55,68 +50,127 @@ impl Embeddings {
         Self { database }
     }
 
-    /// Stores a vector in place of an older one for the same thing and model.
+    /// Returns what the vectors of a kind were made with; none before the first.
     ///
     /// # Errors
     /// See [`StoreError`].
-    pub async fn put(&self, embedding: Embedding) -> Result<(), StoreError> {
+    pub async fn vector_set(&self, kind: VectorKind) -> Result<Option<VectorSet>, StoreError> {
+        self.database.read(move |connection| set(connection, kind)).await
+    }
+
+    /// Stores vectors made with `model` and notes that all rows up to `through` have been looked at.
+    /// Vectors of another model are removed with it: they cannot be compared.
+    ///
+    /// # Errors
+    /// See [`StoreError`].
+    pub async fn append(
+        &self,
+        kind: VectorKind,
+        model: &str,
+        vectors: Vec<StoredVector>,
+        through: i64,
+    ) -> Result<(), StoreError> {
+        let model = model.to_owned();
         self.database
-            .write(Sync::Normal, move |connection| {
-                connection
-                    .prepare_cached(
-                        "INSERT INTO embeddings
-                            (id, target_type, target_id, model, dimension, embedding, content_hash, created_at)
-                         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)
-                         ON CONFLICT (target_type, target_id, model) DO UPDATE SET
-                            dimension = excluded.dimension, embedding = excluded.embedding,
-                            content_hash = excluded.content_hash, created_at = excluded.created_at",
-                    )?
-                    .execute(params![
-                        new_ulid(),
-                        embedding.target_type,
-                        embedding.target_id,
-                        embedding.model,
-                        embedding.dimension,
-                        embedding.bytes,
-                        embedding.content_hash,
-                        Timestamp::now().as_millis(),
-                    ])?;
-                Ok(())
+            .write(Sync::Normal, move |connection| append(connection, kind, &model, &vectors, through))
+            .await
+    }
+
+    /// Like [`Embeddings::append`], ordered with the other writes but not awaited: what is lost is made again.
+    pub fn append_later(&self, kind: VectorKind, model: &str, vectors: Vec<StoredVector>, through: i64) {
+        let model = model.to_owned();
+        self.database.write_later(move |connection| append(connection, kind, &model, &vectors, through));
+    }
+
+    /// Returns vectors after a row, in the order of rows.
+    ///
+    /// # Errors
+    /// See [`StoreError`].
+    pub async fn vectors(
+        &self,
+        kind: VectorKind,
+        after: i64,
+        limit: u32,
+    ) -> Result<Vec<StoredVector>, StoreError> {
+        self.database
+            .read(move |connection| {
+                let mut statement = connection.prepare_cached(
+                    "SELECT row, vector FROM vectors WHERE kind = ?1 AND row > ?2 ORDER BY row LIMIT ?3",
+                )?;
+                let rows = statement.query_map(params![kind, after, limit.min(MOST_ROWS)], |row| {
+                    Ok(StoredVector { row: row.get(0)?, bytes: row.get(1)? })
+                })?;
+                Ok(rows.collect::<rusqlite::Result<_>>()?)
             })
             .await
     }
 
-    /// Returns the vector of one thing.
+    /// Removes the vector of one row; returns whether there was one.
     ///
     /// # Errors
     /// See [`StoreError`].
-    pub async fn get(
-        &self,
-        target_type: TargetType,
-        target_id: &str,
-        model: &str,
-    ) -> Result<Option<Embedding>, StoreError> {
-        let (target_id, model) = (target_id.to_owned(), model.to_owned());
+    pub async fn remove(&self, kind: VectorKind, row: i64) -> Result<bool, StoreError> {
         self.database
-            .read(move |connection| {
-                let mut statement = connection.prepare_cached(
-                    "SELECT target_type, target_id, model, dimension, embedding, content_hash
-                     FROM embeddings WHERE target_type = ?1 AND target_id = ?2 AND model = ?3",
-                )?;
-                let found = statement
-                    .query_row(params![target_type, target_id, model], |row| {
-                        Ok(Embedding {
-                            target_type: row.get(0)?,
-                            target_id: row.get(1)?,
-                            model: row.get(2)?,
-                            dimension: row.get(3)?,
-                            bytes: row.get(4)?,
-                            content_hash: row.get(5)?,
-                        })
-                    })
-                    .optional()?;
-                Ok(found)
+            .write(Sync::Normal, move |connection| {
+                let removed = connection
+                    .prepare_cached("DELETE FROM vectors WHERE kind = ?1 AND row = ?2")?
+                    .execute(params![kind, row])?;
+                Ok(removed == 1)
             })
             .await
     }
+
+    /// Counts the vectors of a kind.
+    ///
+    /// # Errors
+    /// See [`StoreError`].
+    pub async fn count(&self, kind: VectorKind) -> Result<u64, StoreError> {
+        self.database
+            .read(move |connection| {
+                let sql = "SELECT count(*) FROM vectors WHERE kind = ?1";
+                Ok(connection.query_row(sql, params![kind], |row| count(row, 0))?)
+            })
+            .await
+    }
+}
+
+fn set(connection: &Connection, kind: VectorKind) -> Result<Option<VectorSet>, StoreError> {
+    let mut statement =
+        connection.prepare_cached("SELECT model, through FROM vector_sets WHERE kind = ?1")?;
+    let found = statement
+        .query_row(params![kind], |row| Ok(VectorSet { model: row.get(0)?, through: row.get(1)? }))
+        .optional()?;
+    Ok(found)
+}
+
+fn append(
+    connection: &Connection,
+    kind: VectorKind,
+    model: &str,
+    vectors: &[StoredVector],
+    through: i64,
+) -> Result<(), StoreError> {
+    let before = set(connection, kind)?;
+    if before.as_ref().is_some_and(|set| set.model != model) {
+        connection.prepare_cached("DELETE FROM vectors WHERE kind = ?1")?.execute(params![kind])?;
+    }
+    // Two readers that caught up at the same time must not take the mark back.
+    let through = match before {
+        Some(set) if set.model == model => set.through.max(through),
+        Some(_) | None => through,
+    };
+    connection
+        .prepare_cached(
+            "INSERT INTO vector_sets (kind, model, through) VALUES (?1, ?2, ?3)
+             ON CONFLICT (kind) DO UPDATE SET model = excluded.model, through = excluded.through",
+        )?
+        .execute(params![kind, model, through])?;
+    let mut statement = connection.prepare_cached(
+        "INSERT INTO vectors (kind, row, vector) VALUES (?1, ?2, ?3)
+         ON CONFLICT (kind, row) DO UPDATE SET vector = excluded.vector",
+    )?;
+    for vector in vectors {
+        statement.execute(params![kind, vector.row, vector.bytes])?;
+    }
+    Ok(())
 }

@@ -2,6 +2,7 @@
 //! acknowledgement; who keeps the promise is decided elsewhere.
 
 mod model;
+mod turns;
 
 use nexus_base::clock::Timestamp;
 use nexus_base::failpoint;
@@ -9,6 +10,7 @@ use nexus_base::id::{EventId, RequestId};
 use rusqlite::{Connection, OptionalExtension, named_params, params};
 
 pub use self::model::{AcceptedEvent, Direction, Event, InboxOutcome, InboxState, NewEvent, Received};
+pub use self::turns::{Turn, TurnFilter, TurnHit, TurnMark, conversation_key};
 use crate::database::Database;
 use crate::error::StoreError;
 use crate::search;
@@ -141,12 +143,13 @@ impl Events {
     /// # Errors
     /// See [`StoreError`].
     pub async fn search(&self, text: &str, limit: u32) -> Result<Vec<Event>, StoreError> {
-        let Some(query) = search::any_word(text) else { return Ok(Vec::new()) };
+        let Some(words) = search::any_word(text) else { return Ok(Vec::new()) };
+        let query = format!("own : ({words})");
         self.database
             .read(move |connection| {
                 let mut statement = connection.prepare_cached(
-                    "SELECT events.* FROM events_fts JOIN events ON events.row = events_fts.rowid
-                     WHERE events_fts MATCH ?1 ORDER BY bm25(events_fts), events.row DESC LIMIT ?2",
+                    "SELECT events.* FROM turns_fts JOIN events ON events.row = turns_fts.rowid
+                     WHERE turns_fts MATCH ?1 ORDER BY bm25(turns_fts), events.row DESC LIMIT ?2",
                 )?;
                 let rows = statement.query_map(params![query, limit.min(LISTING_LIMIT)], Event::from_row)?;
                 Ok(rows.collect::<rusqlite::Result<_>>()?)
@@ -250,6 +253,9 @@ fn insert(connection: &Connection, event: &NewEvent) -> Result<bool, StoreError>
             ":received_at": Timestamp::now().as_millis(),
             ":metadata": json_text(event.metadata.as_ref()),
         })?;
+    if inserted == 1 {
+        turns::index(connection, event, connection.last_insert_rowid())?;
+    }
     Ok(inserted == 1)
 }
 

@@ -1,12 +1,17 @@
 //! Facts as sentences and whom they are about: `memory.db`. What is worth a fact, and how recall
 //! ranks across keyword, meaning and people, is decided elsewhere.
 
+mod find;
+mod log;
+
 use nexus_base::clock::Timestamp;
 use nexus_base::id::{EntityId, EventId, FactId, to_hex};
 use rusqlite::{Connection, OptionalExtension, Row, params, params_from_iter};
 use serde_json::Value;
 use sha2::{Digest, Sha256};
 
+pub use self::find::{FactFilter, FactHit, FactMark, FactRow, SharedFacts};
+pub use self::log::NewEpisode;
 use crate::database::Database;
 use crate::error::StoreError;
 use crate::search;
@@ -31,6 +36,19 @@ pub struct NewFact {
     pub metadata: Value,
     /// Whom and what it is about.
     pub entity_ids: Vec<EntityId>,
+    /// Conversation it was learnt in.
+    pub conversation: Option<String>,
+}
+
+/// What storing a fact did.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct AddedFact {
+    /// Its row.
+    pub row: i64,
+    /// Its id.
+    pub id: FactId,
+    /// Whether it was not there before.
+    pub is_new: bool,
 }
 
 /// A stored fact.
@@ -87,6 +105,18 @@ impl Memory {
         self.database.write(Sync::Normal, move |connection| add(connection, &fact)).await
     }
 
+    /// Stores facts in one transaction; returns for each its row, its id and whether it is new.
+    ///
+    /// # Errors
+    /// See [`StoreError`]; none is stored.
+    pub async fn add_facts(&self, facts: Vec<NewFact>) -> Result<Vec<AddedFact>, StoreError> {
+        self.database
+            .write(Sync::Normal, move |connection| {
+                facts.iter().map(|fact| insert(connection, fact)).collect()
+            })
+            .await
+    }
+
     /// Returns facts with any of the words, best match first. When no word matches, parts of words
     /// do, which also serves scripts that put no spaces between words.
     ///
@@ -139,16 +169,16 @@ impl Memory {
             .await
     }
 
-    /// Removes a fact and its links; returns false when there is none of that id.
+    /// Removes a fact and its links; returns the row it had, or none when there is none of that id.
     ///
     /// # Errors
     /// See [`StoreError`].
-    pub async fn forget(&self, id: FactId) -> Result<bool, StoreError> {
+    pub async fn forget(&self, id: FactId) -> Result<Option<i64>, StoreError> {
         self.database
             .write(Sync::Normal, move |connection| {
-                let removed =
-                    connection.prepare_cached("DELETE FROM facts WHERE id = ?1")?.execute([id.as_str()])?;
-                Ok(removed == 1)
+                let mut statement =
+                    connection.prepare_cached("DELETE FROM facts WHERE id = ?1 RETURNING row")?;
+                Ok(statement.query_row([id.as_str()], |row| row.get(0)).optional()?)
             })
             .await
     }
@@ -183,13 +213,17 @@ impl Memory {
 }
 
 fn add(connection: &Connection, fact: &NewFact) -> Result<FactId, StoreError> {
+    insert(connection, fact).map(|added| added.id)
+}
+
+fn insert(connection: &Connection, fact: &NewFact) -> Result<AddedFact, StoreError> {
     let now = Timestamp::now().as_millis();
     let hash = to_hex(Sha256::digest(fact.text.as_bytes()).as_slice());
-    let inserted: Option<String> = connection
+    let inserted: Option<(i64, String)> = connection
         .prepare_cached(
             "INSERT INTO facts (id, text, text_hash, context, as_of, ingested_at, source_event_id, metadata,
-                created_at) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?6)
-             ON CONFLICT (text_hash) DO NOTHING RETURNING id",
+                created_at, conversation) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?6, ?9)
+             ON CONFLICT (text_hash) DO NOTHING RETURNING row, id",
         )?
         .query_row(
             params![
@@ -201,15 +235,17 @@ fn add(connection: &Connection, fact: &NewFact) -> Result<FactId, StoreError> {
                 now,
                 fact.source_event_id.as_ref().map(EventId::as_str),
                 fact.metadata.to_string(),
+                fact.conversation,
             ],
-            |row| row.get(0),
+            |row| Ok((row.get(0)?, row.get(1)?)),
         )
         .optional()?;
-    let id: String = match inserted {
-        Some(id) => id,
+    let is_new = inserted.is_some();
+    let (row, id): (i64, String) = match inserted {
+        Some(inserted) => inserted,
         None => connection
-            .prepare_cached("SELECT id FROM facts WHERE text_hash = ?1")?
-            .query_row([&hash], |row| row.get(0))?,
+            .prepare_cached("SELECT row, id FROM facts WHERE text_hash = ?1")?
+            .query_row([&hash], |row| Ok((row.get(0)?, row.get(1)?)))?,
     };
     let mut link = connection.prepare_cached(
         "INSERT INTO fact_entities (fact_id, entity_id) VALUES (?1, ?2) ON CONFLICT DO NOTHING",
@@ -217,7 +253,7 @@ fn add(connection: &Connection, fact: &NewFact) -> Result<FactId, StoreError> {
     for entity_id in &fact.entity_ids {
         link.execute([id.as_str(), entity_id.as_str()])?;
     }
-    Ok(FactId::new(id))
+    Ok(AddedFact { row, id: FactId::new(id), is_new })
 }
 
 fn find(connection: &Connection, text: &str, limit: u32) -> Result<Vec<Fact>, StoreError> {

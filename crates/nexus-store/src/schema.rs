@@ -62,18 +62,25 @@ impl std::fmt::Display for DatabaseName {
     }
 }
 
-const EVENTS: &[Migration] =
-    &[Migration { name: "initial", sql: include_str!("../migrations/events/0001_initial.sql") }];
+const EVENTS: &[Migration] = &[
+    Migration { name: "initial", sql: include_str!("../migrations/events/0001_initial.sql") },
+    Migration { name: "turns", sql: include_str!("../migrations/events/0002_turns.sql") },
+];
 const AGENTS: &[Migration] = &[
     Migration { name: "initial", sql: include_str!("../migrations/agents/0001_initial.sql") },
     Migration { name: "compactions", sql: include_str!("../migrations/agents/0002_compactions.sql") },
+    Migration { name: "taint", sql: include_str!("../migrations/agents/0003_taint.sql") },
 ];
 const IDENTITY: &[Migration] =
     &[Migration { name: "initial", sql: include_str!("../migrations/identity/0001_initial.sql") }];
-const MEMORY: &[Migration] =
-    &[Migration { name: "initial", sql: include_str!("../migrations/memory/0001_initial.sql") }];
-const EMBEDDINGS: &[Migration] =
-    &[Migration { name: "initial", sql: include_str!("../migrations/embeddings/0001_initial.sql") }];
+const MEMORY: &[Migration] = &[
+    Migration { name: "initial", sql: include_str!("../migrations/memory/0001_initial.sql") },
+    Migration { name: "conversation", sql: include_str!("../migrations/memory/0002_conversation.sql") },
+];
+const EMBEDDINGS: &[Migration] = &[
+    Migration { name: "initial", sql: include_str!("../migrations/embeddings/0001_initial.sql") },
+    Migration { name: "vectors", sql: include_str!("../migrations/embeddings/0002_vectors.sql") },
+];
 const RUNTIME: &[Migration] = &[
     Migration { name: "initial", sql: include_str!("../migrations/runtime/0001_initial.sql") },
     Migration { name: "usage_by_run", sql: include_str!("../migrations/runtime/0002_usage_by_run.sql") },

@@ -1,5 +1,5 @@
 use nexus_base::id::{EventId, FactId};
-use nexus_memory::{HIGHEST_LIMIT, LONGEST_FACT, Memory, MemoryError, Provenance};
+use nexus_memory::{HIGHEST_LIMIT, LONGEST_FACT, Memory, MemoryError, Provenance, RecallRequest, Recalled};
 use nexus_store::{OpenMode, Store};
 use proptest::prelude::*;
 
@@ -13,12 +13,16 @@ fn place() -> Place {
     let folder = tempfile::tempdir().unwrap();
     Store::create(folder.path()).unwrap();
     let store = Store::open(folder.path(), OpenMode::ReadWrite).unwrap();
-    let memory = Memory::new(store.memory().clone());
+    let memory = Memory::new(&store);
     Place { _folder: folder, store, memory }
 }
 
+async fn recall(memory: &Memory, query: &str, limit: usize) -> Vec<Recalled> {
+    memory.recall(RecallRequest::new(query).limit(limit)).await.unwrap().items
+}
+
 async fn texts(memory: &Memory, query: &str) -> Vec<String> {
-    memory.recall(query, 5).await.unwrap().into_iter().map(|found| found.text).collect()
+    recall(memory, query, 5).await.into_iter().map(|found| found.text).collect()
 }
 
 #[tokio::test]
@@ -32,14 +36,14 @@ async fn what_was_remembered_is_recalled_with_its_origin() {
     memory.remember("The bakery in Lisbon opens at seven.", None, Provenance::Untrusted).await.unwrap();
     memory.remember("Ada drinks tea.", None, Provenance::Agent).await.unwrap();
 
-    let found = memory.recall("where does the sister of Ada live?", 5).await.unwrap();
-    assert_eq!(found[0].fact_id, id);
+    let found = recall(memory, "where does the sister of Ada live?", 5).await;
+    assert_eq!(found[0].fact_id(), Some(&id));
     assert_eq!(found[0].text, "Ada's sister lives in Lisbon.");
     assert_eq!(found[0].provenance, Provenance::Owner);
     assert!(found.windows(2).all(|pair| pair[0].score > pair[1].score));
     assert!(found[0].score <= 1.0);
 
-    let bakery = memory.recall("bakery", 5).await.unwrap();
+    let bakery = recall(memory, "bakery", 5).await;
     assert_eq!(bakery[0].provenance, Provenance::Untrusted);
     assert_eq!(texts(memory, "volcano").await, Vec::<String>::new());
     assert_eq!(texts(memory, "").await, Vec::<String>::new());
@@ -53,7 +57,7 @@ async fn the_same_sentence_is_kept_once_and_a_stranger_cannot_change_whose_it_is
     let second = place.memory.remember(" Ada  drinks tea. ", None, Provenance::Untrusted).await.unwrap();
     assert_eq!(first, second);
     assert_eq!(place.memory.counts().await.unwrap().facts, 1);
-    assert_eq!(place.memory.recall("tea", 1).await.unwrap()[0].provenance, Provenance::Owner);
+    assert_eq!(recall(&place.memory, "tea", 1).await[0].provenance, Provenance::Owner);
     place.store.close().await;
 }
 
@@ -91,11 +95,11 @@ async fn limits_hold_and_forgetting_is_for_good() {
             .await
             .unwrap();
     }
-    let found = place.memory.recall("cheese", usize::MAX).await.unwrap();
+    let found = recall(&place.memory, "cheese", usize::MAX).await;
     assert_eq!(found.len(), HIGHEST_LIMIT);
-    assert_eq!(place.memory.recall("cheese", 0).await.unwrap().len(), 1);
+    assert_eq!(recall(&place.memory, "cheese", 0).await.len(), 1);
     assert_eq!(place.memory.recent(3).await.unwrap().len(), 3);
-    let gone = found[0].fact_id.clone();
+    let gone = found[0].fact_id().unwrap().clone();
     assert!(place.memory.forget(gone.clone()).await.unwrap());
     assert!(!place.memory.forget(gone).await.unwrap());
     assert!(!place.memory.forget(FactId::new("none")).await.unwrap());
@@ -109,8 +113,8 @@ fn any_text_can_be_asked_for_and_remembered() {
     proptest!(ProptestConfig::with_cases(64), |(text in "\\PC{0,200}", long in "[a-zä\"*() ]{900,1100}")| {
         runtime.block_on(async {
             let _ = place.memory.remember(&text, None, Provenance::Agent).await;
-            place.memory.recall(&text, 3).await.unwrap();
-            place.memory.recall(&long, 3).await.unwrap();
+            recall(&place.memory, &text, 3).await;
+            recall(&place.memory, &long, 3).await;
         });
     });
     place.store.close_blocking();

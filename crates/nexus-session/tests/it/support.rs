@@ -203,7 +203,7 @@ impl Engine for TestEngine {
             toolbox: Toolbox::new(
                 request.role,
                 Arc::new(files),
-                nexus_memory::Memory::new(self.store.memory().clone()),
+                nexus_memory::Memory::new(&self.store),
             ),
             limits: Limits::default(),
         }))

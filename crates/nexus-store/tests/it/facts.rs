@@ -1,8 +1,8 @@
 //! Facts are stored once and found by word, by part of a word, and by whom they are about.
 
 use nexus_base::clock::Timestamp;
-use nexus_base::id::{EntityId, EventId, FactId};
-use nexus_store::embeddings::{Embedding, TargetType};
+use nexus_base::id::{EntityId, EventId};
+use nexus_store::embeddings::{StoredVector, VectorKind};
 use nexus_store::memory::NewFact;
 use serde_json::json;
 
@@ -16,6 +16,7 @@ fn fact(text: &str, about: &[&str]) -> NewFact {
         source_event_id: Some(EventId::new("cli:1")),
         metadata: json!({"trusted": true}),
         entity_ids: about.iter().map(|id| EntityId::new(*id)).collect(),
+        conversation: None,
     }
 }
 
@@ -39,8 +40,8 @@ async fn the_same_sentence_is_one_fact() {
     assert_eq!(newest[0].text, "Bees like lavender");
     let counts = memory.counts().await.unwrap();
     assert_eq!((counts.facts, counts.entities), (2, 2));
-    assert!(memory.forget(first.clone()).await.unwrap());
-    assert!(!memory.forget(first.clone()).await.unwrap());
+    assert_eq!(memory.forget(first.clone()).await.unwrap(), Some(1));
+    assert_eq!(memory.forget(first.clone()).await.unwrap(), None);
     assert_eq!(memory.fact(first).await.unwrap(), None);
     assert_eq!(memory.search_facts("keeps", 10).await.unwrap(), [], "a forgotten fact is not found");
     assert_eq!(memory.facts_about(EntityId::new("ada"), 10).await.unwrap(), []);
@@ -78,20 +79,23 @@ async fn facts_are_found_by_what_people_type() {
 }
 
 #[tokio::test]
-async fn a_vector_replaces_the_one_before() {
+async fn vectors_of_another_model_are_not_mixed() {
     let made = Made::new();
     let store = made.open();
-    let vector = |bytes: &[u8]| Embedding {
-        target_type: TargetType::Fact,
-        target_id: FactId::new("f1").to_string(),
-        model: "m1".to_owned(),
-        dimension: 2,
-        bytes: bytes.to_vec(),
-        content_hash: Some("h".to_owned()),
-    };
-    store.embeddings().put(vector(&[1, 2])).await.unwrap();
-    store.embeddings().put(vector(&[3, 4])).await.unwrap();
-    assert_eq!(store.embeddings().get(TargetType::Fact, "f1", "m1").await.unwrap(), Some(vector(&[3, 4])));
-    assert_eq!(store.embeddings().get(TargetType::Event, "f1", "m1").await.unwrap(), None);
+    let vectors = store.embeddings();
+    let vector = |row: i64, bytes: &[u8]| StoredVector { row, bytes: bytes.to_vec() };
+    vectors.append(VectorKind::Fact, "m1", vec![vector(1, &[1]), vector(2, &[2])], 2).await.unwrap();
+    vectors.append(VectorKind::Fact, "m1", vec![vector(2, &[3])], 1).await.unwrap();
+    vectors.append(VectorKind::Turn, "m1", vec![vector(1, &[9])], 1).await.unwrap();
+    let found = vectors.vectors(VectorKind::Fact, 0, 10).await.unwrap();
+    assert_eq!(found, [vector(1, &[1]), vector(2, &[3])]);
+    let set = vectors.vector_set(VectorKind::Fact).await.unwrap().unwrap();
+    assert_eq!((set.model.as_str(), set.through), ("m1", 2), "the mark never goes back");
+    assert!(vectors.remove(VectorKind::Fact, 1).await.unwrap());
+    assert!(!vectors.remove(VectorKind::Fact, 1).await.unwrap());
+    vectors.append(VectorKind::Fact, "m2", vec![vector(1, &[7])], 1).await.unwrap();
+    assert_eq!(vectors.vectors(VectorKind::Fact, 0, 10).await.unwrap(), [vector(1, &[7])]);
+    assert_eq!(vectors.vector_set(VectorKind::Fact).await.unwrap().unwrap().through, 1);
+    assert_eq!(vectors.count(VectorKind::Turn).await.unwrap(), 1, "the other kind is left alone");
     store.close().await;
 }

@@ -2,7 +2,7 @@
 
 use clap::{Args, Subcommand};
 use nexus_base::lock::{HeldLock, LockError};
-use nexus_memory::{Memory, Provenance};
+use nexus_memory::{Memory, Provenance, RecallRequest, Scope};
 use nexus_store::{OpenMode, Store};
 use serde_json::json;
 
@@ -72,14 +72,15 @@ pub(crate) fn run(context: &Context, arguments: &Arguments) -> Outcome {
 fn recall(context: &Context, query: &str, limit: usize, format: Format) -> Outcome {
     let layout = context.existing()?;
     let store = Store::open(&layout.data(), OpenMode::ReadOnly).map_err(|error| store_failure(&error))?;
-    let memory = Memory::new(store.memory().clone());
+    let memory = Memory::new(&store);
     let found = super::client_runtime()?
-        .block_on(memory.recall(query, limit))
-        .map_err(|error| Failure::caused(&error))?;
+        .block_on(memory.recall(RecallRequest::new(query).limit(limit).scope(Scope::FACTS)))
+        .map_err(|error| Failure::caused(&error))?
+        .items;
     if format == Format::Json {
         let facts: Vec<_> = found
             .iter()
-            .map(|fact| json!({ "id": fact.fact_id, "text": fact.text, "asOf": fact.as_of, "score": fact.score }))
+            .map(|fact| json!({ "id": fact.item.as_str(), "text": fact.text, "asOf": fact.as_of, "score": fact.score }))
             .collect();
         return output::json(&json!({ "facts": facts }));
     }
@@ -107,7 +108,7 @@ fn add(context: &Context, text: &str, format: Format) -> Outcome {
         LockError::File(error) => Failure::caused(&error),
     })?;
     let store = Store::open(&layout.data(), OpenMode::ReadWrite).map_err(|error| store_failure(&error))?;
-    let memory = Memory::new(store.memory().clone());
+    let memory = Memory::new(&store);
     let runtime = super::client_runtime()?;
     let kept = runtime.block_on(async {
         let kept = memory.remember(text, None, Provenance::Owner).await;

@@ -73,6 +73,11 @@ impl HookPoint {
         Self::EpisodeRetained,
     ];
 
+    /// Returns its place in [`HookPoint::ALL`].
+    pub(crate) const fn index(self) -> usize {
+        self as usize
+    }
+
     /// Returns the name used in rows and commands.
     pub const fn as_str(self) -> &'static str {
         match self {

@@ -1,15 +1,31 @@
-//! Automations: hook points, the four shipped definitions, and what a start seeds for them.
+//! Automations: hook points, the runner, the four shipped ones and the owner's own programs.
 //!
-//! Rows live in `nexus-store`, folders in the workspace. This room says what may run where; what
-//! runs a handler when a hook point is reached belongs to the runner.
+//! Rows live in `nexus-store`, folders in the workspace. This room says what may run where and runs it;
+//! where in a request a hook point lies, and what a handler needs from the rest of the daemon, is the
+//! runtime's business.
 
 mod active;
+mod circuit;
+mod handler;
+pub mod home;
 mod hook_point;
+mod occasion;
+mod program;
+mod registry;
+mod runner;
 mod seed;
 mod seed_files;
 mod shipped;
+mod triggers;
+mod verdict;
 
 pub use active::{ActiveAutomations, load_active};
+pub use handler::{Handler, Run, RunError};
 pub use hook_point::HookPoint;
+pub use occasion::{EventFacts, OWN_SESSIONS, Occasion, PrincipalFacts};
+pub use program::{Program, ProgramError, Programs, inspect, wants_network};
+pub use runner::{Handled, Merged, Ran, Runner, RunnerParts, Tried, Watch};
 pub use seed::{SEED_STEPS, SeedError, SeedReport, seed};
 pub use shipped::{SHIPPED, Shipped};
+pub use triggers::Triggers;
+pub use verdict::{Cost, Verdict};

@@ -26,6 +26,8 @@ pub struct SeedReport {
     pub folders: usize,
     /// Files that were made or renewed.
     pub files: usize,
+    /// Definitions of an older version that were brought up to date.
+    pub upgraded: usize,
 }
 
 impl fmt::Display for SeedReport {
@@ -33,7 +35,11 @@ impl fmt::Display for SeedReport {
         if *self == Self::default() {
             return formatter.write_str("all there");
         }
-        write!(formatter, "{} rows, {} folders, {} files made", self.rows.len(), self.folders, self.files)
+        write!(formatter, "{} rows, {} folders, {} files made", self.rows.len(), self.folders, self.files)?;
+        if self.upgraded > 0 {
+            write!(formatter, ", {} brought up to date", self.upgraded)?;
+        }
+        Ok(())
     }
 }
 
@@ -60,8 +66,8 @@ impl SeedError {
     }
 }
 
-/// Makes what is missing. A row of the same name is left alone whatever its state, so somebody who
-/// switched a shipped automation off keeps that choice.
+/// Makes what is missing and brings definitions of an older version up to date. Whether one runs is never
+/// touched, so somebody who switched a shipped automation off keeps that choice.
 ///
 /// # Errors
 /// See [`SeedError`].
@@ -74,10 +80,15 @@ pub async fn seed(store: &Store, layout: &Layout) -> Result<SeedReport, SeedErro
             let folder = layout.automation_workspaces().join(automation.name);
             seed_folder(&folder, &files(&automation, layout), &mut report)?;
         }
-        if present.iter().any(|row| row.definition.name == automation.name) {
+        let row = automation.to_row(layout);
+        if let Some(known) = present.iter().find(|known| known.definition.name == automation.name) {
+            if known.definition.bundled && known.definition.seed_version < row.seed_version {
+                report.upgraded += usize::from(store.runtime().upgrade_automation(row).await?);
+                failpoint::hit("seed.upgraded");
+            }
             continue;
         }
-        if store.runtime().seed_automation(automation.to_row(layout)).await? {
+        if store.runtime().seed_automation(row).await? {
             report.rows.push(automation.name.to_owned());
         }
         failpoint::hit("seed.row");

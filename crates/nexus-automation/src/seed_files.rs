@@ -30,12 +30,9 @@ pub(crate) const FOLDERS: &[&str] = &["", "skills", "skills/memory"];
 const PRIVATE: u32 = 0o600;
 const EXECUTABLE: u32 = 0o700;
 
-/// Databases that hold memory, with the migrations that make them.
-const MEMORY_DATABASES: [(DatabaseName, &str); 3] = [
-    (DatabaseName::Memory, include_str!("../../nexus-store/migrations/memory/0001_initial.sql")),
-    (DatabaseName::Identity, include_str!("../../nexus-store/migrations/identity/0001_initial.sql")),
-    (DatabaseName::Embeddings, include_str!("../../nexus-store/migrations/embeddings/0001_initial.sql")),
-];
+/// Databases that hold memory.
+const MEMORY_DATABASES: [DatabaseName; 3] =
+    [DatabaseName::Memory, DatabaseName::Identity, DatabaseName::Embeddings];
 
 /// Returns the files of one automation's folder, in the order they are made.
 pub(crate) fn files(automation: &Shipped, layout: &Layout) -> Vec<SeedFile> {
@@ -78,8 +75,9 @@ fn schema() -> String {
         "# Schema of memory\n\nMade from the migrations of this version and renewed at start; edits are lost. It is \
          here to understand\nwhat memory can hold. To ask it something, see QUERIES.md.\n",
     );
-    for (database, sql) in MEMORY_DATABASES {
-        text.push_str(&format!("\n## {database}.db\n\n```sql\n{}\n```\n", sql.trim()));
+    for database in MEMORY_DATABASES {
+        let migrations: Vec<&str> = database.sql().map(str::trim).collect();
+        text.push_str(&format!("\n## {database}.db\n\n```sql\n{}\n```\n", migrations.join("\n\n")));
     }
     text
 }
@@ -88,7 +86,7 @@ fn paths(layout: &Layout) -> String {
     let mut text = String::from(
         "# Where memory lies, from the workspace's root. Closed to agents; use `nexus memory`.\n",
     );
-    for (database, _) in MEMORY_DATABASES {
+    for database in MEMORY_DATABASES {
         let path = relative(layout, &database.file_in(&layout.data()));
         text.push_str(&format!("{}_DB={path}\n", database.as_str().to_uppercase()));
     }

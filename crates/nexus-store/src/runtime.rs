@@ -1,6 +1,7 @@
 //! What happened and when: `runtime.db`. Traces, automations, boots, usage and small settings. This
 //! file explains and never decides whether something runs, so most of its writes are not awaited.
 
+mod automation_changes;
 mod automations;
 mod boots;
 mod invocations;
@@ -10,6 +11,7 @@ mod usage;
 use nexus_base::clock::Timestamp;
 use rusqlite::{Connection, OptionalExtension, params};
 
+pub use self::automation_changes::Registered;
 pub use self::automations::{Automation, AutomationMode, AutomationStatus, CircuitState, NewAutomation};
 pub use self::boots::{Boot, BootEnd};
 pub use self::invocations::{Invocation, InvocationEnd, InvocationOutcome, NewInvocation};

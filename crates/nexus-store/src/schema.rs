@@ -44,6 +44,11 @@ impl DatabaseName {
         data_dir.join(format!("{}.db", self.as_str()))
     }
 
+    /// Returns the SQL that makes the file, one migration after the other.
+    pub fn sql(self) -> impl Iterator<Item = &'static str> {
+        self.migrations().iter().map(|migration| migration.sql)
+    }
+
     pub(crate) const fn migrations(self) -> &'static [Migration] {
         match self {
             Self::Events => EVENTS,

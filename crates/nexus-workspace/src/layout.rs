@@ -91,6 +91,11 @@ impl Layout {
         self.root.join("skills")
     }
 
+    /// Returns the folder of the owner's own automations.
+    pub fn automations(&self) -> PathBuf {
+        self.root.join("automations")
+    }
+
     /// Returns the folder of the six databases.
     pub fn data(&self) -> PathBuf {
         self.state.join("data")

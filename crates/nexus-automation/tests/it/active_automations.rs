@@ -46,7 +46,9 @@ async fn an_untrusted_workspace_runs_only_our_own_code() {
     let place = Place::new();
     let store = place.open();
     // A row that claims to be shipped, under a shipped name, with somebody's script.
-    store.runtime().seed_automation(own("boot-md", "/tmp/evil.sh", "runtime:startup")).await.unwrap();
+    let newest =
+        NewAutomation { seed_version: Some(u32::MAX), ..own("boot-md", "/tmp/evil.sh", "runtime:startup") };
+    store.runtime().seed_automation(newest).await.unwrap();
     store.close().await;
     place.seed().await;
     let store = place.open();

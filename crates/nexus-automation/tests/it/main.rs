@@ -3,5 +3,7 @@
 
 mod active_automations;
 mod every_test_file_is_declared;
+mod programs;
+mod runner;
 mod seeding;
 mod support;

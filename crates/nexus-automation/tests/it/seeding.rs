@@ -1,5 +1,5 @@
 use nexus_automation::{SEED_STEPS, SHIPPED, SeedReport};
-use nexus_store::runtime::AutomationStatus;
+use nexus_store::runtime::{AutomationStatus, NewAutomation};
 
 use crate::support::{Place, put, seed_in_child};
 
@@ -90,7 +90,7 @@ async fn what_the_owner_and_the_automation_changed_stays() {
     put(&folder.join("skills/memory/SCHEMA.md"), "of an older version");
     std::fs::remove_file(folder.join("ROLE.md")).unwrap();
     let report = place.seed().await;
-    assert_eq!(report, SeedReport { rows: vec![], folders: 0, files: 3 });
+    assert_eq!(report, SeedReport { files: 3, ..SeedReport::default() });
     let picture = place.picture();
     assert_eq!(picture["memory-reader/SKILLS.md"].1, "- learned something\n");
     assert!(picture["memory-reader/ROLE.md"].1.starts_with("# Role: memory reader"));
@@ -99,6 +99,39 @@ async fn what_the_owner_and_the_automation_changed_stays() {
     let store = place.open();
     let row = store.runtime().automation("memory-writer").await.unwrap().unwrap();
     assert_eq!((row.status, row.disabled_reason.as_deref()), (off, Some("too chatty")));
+    store.close().await;
+}
+
+#[tokio::test]
+async fn an_upgrade_changes_the_definition_and_not_the_owners_choice() {
+    let place = Place::new();
+    place.seed().await;
+    let store = place.open();
+    let shipped = store.runtime().automation("memory-reader").await.unwrap().unwrap();
+    let older = NewAutomation {
+        timeout_ms: Some(1),
+        config: Some(serde_json::json!({"model": true})),
+        seed_version: Some(0),
+        ..shipped.definition.clone()
+    };
+    store.close().await;
+    // A workspace of an older version: the row as it was then, switched off by its owner.
+    let place = Place::new();
+    let store = place.open();
+    store.runtime().seed_automation(older).await.unwrap();
+    let off = AutomationStatus::Disabled;
+    store.runtime().set_automation_status("memory-reader", off, Some("not now")).await.unwrap();
+    store.close().await;
+    assert_eq!(place.seed().await.upgraded, 1);
+    assert_eq!(place.seed().await.upgraded, 0);
+    let store = place.open();
+    let row = store.runtime().automation("memory-reader").await.unwrap().unwrap();
+    assert_eq!((row.status, row.disabled_reason.as_deref()), (off, Some("not now")));
+    assert_eq!(row.definition.config, Some(serde_json::json!({"model": true})));
+    assert_eq!(
+        NewAutomation { config: None, ..row.definition },
+        NewAutomation { config: None, ..shipped.definition }
+    );
     store.close().await;
 }
 

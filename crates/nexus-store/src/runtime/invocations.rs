@@ -89,7 +89,7 @@ pub struct Invocation {
 impl Runtime {
     /// Records that a run begins; not awaited.
     pub fn invocation_started_later(&self, invocation: NewInvocation) {
-        self.database.write_later(move |connection| started(connection, &invocation));
+        self.database.write_later(move |connection| started(connection, &invocation).map(drop));
     }
 
     /// Records that a run begins.
@@ -97,7 +97,36 @@ impl Runtime {
     /// # Errors
     /// See [`StoreError`].
     pub async fn invocation_started(&self, invocation: NewInvocation) -> Result<(), StoreError> {
+        self.database.write(Sync::Normal, move |connection| started(connection, &invocation)).await.map(drop)
+    }
+
+    /// Records that a run begins under an id that is fixed by what led to it; returns false when it
+    /// was recorded before, by this life of the daemon or an earlier one.
+    ///
+    /// # Errors
+    /// See [`StoreError`].
+    pub async fn invocation_started_once(&self, invocation: NewInvocation) -> Result<bool, StoreError> {
         self.database.write(Sync::Normal, move |connection| started(connection, &invocation)).await
+    }
+
+    /// Closes runs that an earlier life of the daemon left open; returns how many. Nothing of it counts
+    /// against their automations: it was not them who ended.
+    ///
+    /// # Errors
+    /// See [`StoreError`].
+    pub async fn close_left_over_invocations(&self, before: Timestamp) -> Result<usize, StoreError> {
+        self.database
+            .write(Sync::Normal, move |connection| {
+                let closed = connection
+                    .prepare_cached(
+                        "UPDATE hook_invocations SET finished_at = ?1, outcome = 'error',
+                            error = 'the daemon ended while it ran'
+                         WHERE finished_at IS NULL AND started_at < ?1",
+                    )?
+                    .execute([before.as_millis()])?;
+                Ok(closed)
+            })
+            .await
     }
 
     /// Records how a run ended and counts it on its automation; not awaited.
@@ -137,8 +166,8 @@ impl Runtime {
     }
 }
 
-fn started(connection: &Connection, invocation: &NewInvocation) -> Result<(), StoreError> {
-    connection
+fn started(connection: &Connection, invocation: &NewInvocation) -> Result<bool, StoreError> {
+    let inserted = connection
         .prepare_cached(
             "INSERT INTO hook_invocations (id, hook_id, automation_name, hook_point, request_id, event_id,
                 session_label, started_at) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8) ON CONFLICT (id) DO NOTHING",
@@ -153,7 +182,7 @@ fn started(connection: &Connection, invocation: &NewInvocation) -> Result<(), St
             invocation.session_label.as_ref().map(SessionLabel::as_str),
             invocation.started_at.as_millis(),
         ])?;
-    Ok(())
+    Ok(inserted == 1)
 }
 
 fn finished(connection: &Connection, id: &str, end: &InvocationEnd) -> Result<bool, StoreError> {

@@ -1,0 +1,196 @@
+//! One run of one automation: its row from the start, its time, its breaker, its end.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use nexus_base::clock::Timestamp;
+use nexus_base::failpoint;
+use nexus_base::text::shorten;
+use nexus_store::runtime::{
+    AutomationMode, AutomationStatus, CircuitState, InvocationEnd, InvocationOutcome, NewInvocation,
+};
+
+use super::{Ran, Shared};
+use crate::handler::{Handler, Run};
+use crate::occasion::Occasion;
+use crate::registry::Entry;
+use crate::verdict::Verdict;
+
+/// How long an automation may take when its row does not say: one that is waited for, and one that is not.
+const WAITED_FOR: Duration = Duration::from_secs(30);
+const DETACHED: Duration = Duration::from_secs(5 * 60);
+/// How much of an error is kept.
+const KEPT_ERROR: usize = 2_000;
+
+/// What came of trying to run an automation.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Tried {
+    /// It ran.
+    Done(Verdict),
+    /// It failed or took too long.
+    Failed {
+        /// Why.
+        error: String,
+    },
+    /// It was not run, because it failed too often, or had its one run.
+    Skipped,
+}
+
+/// Returns the row a run begins with.
+pub(super) fn start_row(entry: &Entry, occasion: &Occasion, id: String) -> NewInvocation {
+    NewInvocation {
+        id,
+        automation_id: entry.automation.id.clone(),
+        automation_name: entry.automation.definition.name.clone(),
+        hook_point: entry.hook.as_str().to_owned(),
+        request_id: occasion.request_id.clone(),
+        event_id: occasion.event_id.clone(),
+        session_label: occasion.session.clone(),
+        started_at: Timestamp::now(),
+    }
+}
+
+impl Shared {
+    /// Runs an automation once and writes down how that went.
+    pub(super) async fn run(
+        self: &Arc<Self>,
+        entry: &Arc<Entry>,
+        occasion: Arc<Occasion>,
+        invocation: String,
+    ) -> Tried {
+        let definition = &entry.automation.definition;
+        if !entry.take() {
+            // Only a trigger that was kept beforehand has a row to be closed.
+            let why = Some("it had its one run".to_owned());
+            self.finish(&invocation, end(InvocationOutcome::SkippedCircuit, None, why));
+            return Tried::Skipped;
+        }
+        // Written before anything happens, so that a crash leaves a trace; a row that is there stays.
+        self.runtime().invocation_started_later(start_row(entry, &occasion, invocation.clone()));
+        if !entry.breaker.admit(Timestamp::now()) {
+            entry.give_back();
+            self.finish(&invocation, end(InvocationOutcome::SkippedCircuit, None, None));
+            return Tried::Skipped;
+        }
+        let limit = definition
+            .timeout_ms
+            .map_or(if entry.blocks() { WAITED_FOR } else { DETACHED }, Duration::from_millis);
+        let run = Run {
+            automation: Arc::clone(&entry.automation),
+            hook: entry.hook,
+            occasion: Arc::clone(&occasion),
+            invocation: invocation.clone(),
+            limit,
+        };
+        let (outcome, tried) = match self.attempt(run).await {
+            Attempt::Gave(verdict) => (InvocationOutcome::Ok, Tried::Done(verdict)),
+            Attempt::Failed(error) => (InvocationOutcome::Error, self.failed(&error)),
+            Attempt::TimedOut => {
+                let error = format!("it took longer than {} ms and was stopped", limit.as_millis());
+                (InvocationOutcome::Timeout, Tried::Failed { error })
+            }
+        };
+        failpoint::hit("automation.ran");
+        if let Some(change) = entry.breaker.ended(outcome == InvocationOutcome::Ok, Timestamp::now()) {
+            if change.circuit == CircuitState::Open {
+                tracing::warn!(
+                    automation = definition.name,
+                    "it failed too often and is left alone for a while"
+                );
+            }
+            self.runtime().set_circuit_later(&entry.automation, change.circuit, change.opened);
+        }
+        let (verdict, error) = match &tried {
+            Tried::Done(verdict) => (Some(verdict), None),
+            Tried::Failed { error } => (None, Some(error.clone())),
+            Tried::Skipped => (None, None),
+        };
+        self.finish(&invocation, end(outcome, verdict, error.clone()));
+        let watched = Ran {
+            automation: &definition.name,
+            hook: entry.hook,
+            occasion: &occasion,
+            outcome,
+            error: error.as_deref(),
+        };
+        (self.parts.watch)(&watched);
+        self.settle(entry, verdict).await;
+        tried
+    }
+
+    /// Switches off what had its one run or asked for it; gives a one-shot its run back otherwise.
+    async fn settle(self: &Arc<Self>, entry: &Entry, verdict: Option<&Verdict>) {
+        let fired = verdict.is_some_and(|verdict| verdict.fired);
+        let reason = match entry.automation.definition.mode {
+            _ if verdict.is_some_and(|verdict| verdict.disable) => "it asked to be switched off",
+            AutomationMode::OneShot if fired => "it had its one run",
+            AutomationMode::OneShot => return entry.give_back(),
+            AutomationMode::Persistent => return,
+        };
+        let name = &entry.automation.definition.name;
+        let switched =
+            self.runtime().set_automation_status(name, AutomationStatus::Disabled, Some(reason)).await;
+        let outcome = match switched {
+            Ok(_) => self.reload().await.map(drop),
+            Err(error) => Err(error),
+        };
+        if let Err(error) = outcome {
+            tracing::error!(automation = name, %error, "it could not be switched off");
+        }
+    }
+
+    async fn attempt(&self, run: Run) -> Attempt {
+        let Some(handler) = self.handler(&run) else {
+            let script = &run.automation.definition.script_path;
+            return Attempt::Failed(format!("this version has no {script}"));
+        };
+        let limit = run.limit;
+        // In a task of its own: a panic in an automation is that automation's failure.
+        let mut task = tokio::spawn(async move { handler.run(&run).await });
+        let ended = tokio::time::timeout(limit, &mut task).await;
+        match ended {
+            Ok(Ok(Ok(verdict))) => Attempt::Gave(verdict),
+            Ok(Ok(Err(error))) => Attempt::Failed(error.to_string()),
+            Ok(Err(broken)) => Attempt::Failed(format!("it broke: {broken}")),
+            Err(_) => {
+                task.abort();
+                Attempt::TimedOut
+            }
+        }
+    }
+
+    fn handler(&self, run: &Run) -> Option<Arc<dyn Handler>> {
+        match run.automation.definition.script_path.strip_prefix("builtin:") {
+            Some(name) => self.parts.builtins.get(name).cloned(),
+            None => Some(Arc::clone(&self.parts.programs)),
+        }
+    }
+
+    fn failed(&self, error: &str) -> Tried {
+        Tried::Failed { error: shorten(&self.parts.redactor.redact(error), KEPT_ERROR) }
+    }
+
+    fn finish(&self, invocation: &str, end: InvocationEnd) {
+        self.runtime().invocation_finished_later(invocation.to_owned(), end);
+    }
+}
+
+enum Attempt {
+    Gave(Verdict),
+    Failed(String),
+    TimedOut,
+}
+
+fn end(outcome: InvocationOutcome, verdict: Option<&Verdict>, error: Option<String>) -> InvocationEnd {
+    let cost = verdict.map(|verdict| verdict.cost).unwrap_or_default();
+    InvocationEnd {
+        outcome,
+        fired: verdict.is_some_and(|verdict| verdict.fired),
+        result: verdict.map(Verdict::to_row),
+        error,
+        llm_calls: cost.llm_calls,
+        llm_tokens_in: cost.tokens_in,
+        llm_tokens_out: cost.tokens_out,
+        search_calls: cost.searches,
+    }
+}

@@ -20,6 +20,11 @@ impl Timestamp {
         Self(i64::try_from(since.as_millis()).unwrap_or(i64::MAX))
     }
 
+    /// Reads a moment written as in RFC 3339.
+    pub fn parse(text: &str) -> Option<Self> {
+        text.parse::<jiff::Timestamp>().ok().map(|moment| Self(moment.as_millisecond()))
+    }
+
     /// Returns the milliseconds value.
     pub const fn as_millis(self) -> i64 {
         self.0

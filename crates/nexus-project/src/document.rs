@@ -88,8 +88,13 @@ pub(crate) fn render(value: &Value) -> String {
 
 /// Replaces the document at `path`.
 pub(crate) fn write(path: &Path, value: &Value, durability: Durability) -> Result<(), ProjectError> {
+    write_text(path, &render(value), durability)
+}
+
+/// Replaces the text at `path`.
+pub(crate) fn write_text(path: &Path, text: &str, durability: Durability) -> Result<(), ProjectError> {
     failpoint::hit("project.write");
-    file::replace(path, render(value).as_bytes(), FILE_MODE, durability)?;
+    file::replace(path, text.as_bytes(), FILE_MODE, durability)?;
     failpoint::hit("project.written");
     Ok(())
 }

@@ -1,7 +1,9 @@
-//! What a harness keeps in its own folder below `.nexus/state/`: the instances it started and the
-//! memory files it saw being read. When to record is for the hooks.
+//! What a harness keeps in its own folder below `.nexus/state/`: the instances it started, the memory files
+//! it saw being read, what was edited, and what each conversation follows. When to record is for the lifecycle.
 
 mod access;
+pub(crate) mod edits;
+pub(crate) mod session;
 mod tracker;
 
 use std::fmt;
@@ -9,7 +11,11 @@ use std::fmt;
 use crate::ProjectError;
 
 pub use access::record_read;
-pub use tracker::{Completion, completed, resumed, session_ended, spawned};
+pub(crate) use access::{forget, reads};
+pub use edits::Went;
+pub use session::{ActiveSkill, Session, current};
+pub use tracker::{Completion, completed, is_tracked, resumed, session_ended, spawned};
+pub(crate) use tracker::{begin, entries};
 
 /// The name of a harness, which is also its folder.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]

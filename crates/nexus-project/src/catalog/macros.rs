@@ -52,7 +52,7 @@ pub(crate) fn requests(text: &str) -> Result<Vec<Request>, CatalogError> {
 }
 
 /// Checks a text's requests against what a harness knows.
-pub(super) fn check(text: &str, known: &[Invocation]) -> Result<(), CatalogError> {
+pub(crate) fn check(text: &str, known: &[Invocation]) -> Result<(), CatalogError> {
     for request in requests(text)? {
         let name = &request.name;
         let invocation = known

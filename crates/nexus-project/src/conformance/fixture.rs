@@ -22,6 +22,10 @@ const OWN: &[(&str, &str)] = &[
     ("lifecycle.json", include_str!("../../fixtures/lifecycle.json")),
     ("plan.json", include_str!("../../fixtures/plan.json")),
     ("task.json", include_str!("../../fixtures/task.json")),
+    ("gates.json", include_str!("../../fixtures/gates.json")),
+    ("moments.json", include_str!("../../fixtures/moments.json")),
+    ("resume.json", include_str!("../../fixtures/resume.json")),
+    ("tags.json", include_str!("../../fixtures/tags.json")),
 ];
 
 /// Assertions or contents by path.

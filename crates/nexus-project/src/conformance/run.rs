@@ -10,6 +10,7 @@ use super::expect;
 use super::fixture::{Action, Entries, EventText, Fixture};
 use super::subject::{Event, Subject};
 use crate::harness::HarnessId;
+use crate::lifecycle::Moment;
 
 /// What a memory file is called when a fixture only says that one was read.
 const MEMORY_FILE: &str = ".nexus/memory/observed.md";
@@ -110,6 +111,12 @@ impl Run<'_> {
             });
         }
         let event = event.ok_or("a step needs an action or an event")?;
+        if let Some(moment) = Moment::named(&event.kind) {
+            return Ok(match self.subject.moment(&self.root, &self.harness, moment, &event.params) {
+                Ok(value) => Outcome::Answer(value),
+                Err(message) => Outcome::Failed(message),
+            });
+        }
         let event = event_of(event)?;
         Ok(match self.subject.event(&self.root, &self.harness, &event) {
             Ok(()) => Outcome::Answer(Value::Object(Map::new())),
@@ -191,7 +198,6 @@ fn event_of(event: &EventText) -> Result<Event, String> {
             Ok(Event::AgentComplete { agent_id, last_message, files_touched: touched })
         }
         "agent_resume" => Ok(Event::AgentResume { agent_id: needed("agent_id")? }),
-        "session_end" => Ok(Event::SessionEnd),
         "memory_read" => Ok(Event::MemoryRead { path: needed("path")?, reader: needed("reader")? }),
         other => Err(format!("there is no event {other}")),
     }

@@ -4,7 +4,9 @@ use std::path::Path;
 
 use serde_json::{Map, Value};
 
+use crate::catalog::Catalog;
 use crate::harness::{self, Completion, HarnessId};
+use crate::lifecycle::{self, Moment, Place};
 use crate::tools::{Tool, call};
 use crate::{Project, ProjectError};
 
@@ -56,6 +58,24 @@ pub trait Subject {
     /// # Errors
     /// What the implementation says when it cannot take it.
     fn event(&mut self, root: &Path, harness: &str, event: &Event) -> Result<(), String>;
+
+    /// Tells of one of the eight moments in the project at `root` and returns what comes of it.
+    ///
+    /// # Errors
+    /// What the implementation says when it cannot take it.
+    fn moment(
+        &mut self,
+        root: &Path,
+        harness: &str,
+        moment: Moment,
+        payload: &Map<String, Value>,
+    ) -> Result<Value, String> {
+        let _ = payload;
+        if moment == Moment::SessionEnd {
+            return self.event(root, harness, &Event::SessionEnd).map(|()| Value::Object(Map::new()));
+        }
+        Err(format!("it cannot be told of {}", moment.name()))
+    }
 }
 
 /// This library.
@@ -92,5 +112,21 @@ impl Subject for Library {
             }
         };
         run().map_err(|error: ProjectError| error.message())
+    }
+
+    fn moment(
+        &mut self,
+        root: &Path,
+        harness: &str,
+        moment: Moment,
+        payload: &Map<String, Value>,
+    ) -> Result<Value, String> {
+        let catalog = Catalog::embedded().map_err(|error| error.to_string())?;
+        let run = || {
+            let (project, harness) = (Project::open(root)?, HarnessId::new(harness)?);
+            let place = Place { project: &project, harness: &harness, catalog: &catalog };
+            lifecycle::handle(&place, moment, payload)
+        };
+        run().map(|reply| reply.to_value()).map_err(|error: ProjectError| error.message())
     }
 }

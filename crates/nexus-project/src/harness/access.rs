@@ -1,6 +1,6 @@
 //! `memory-access.jsonl`: one line for each memory file whose content was read.
 
-use std::path::{Component, Path};
+use std::path::{Component, Path, PathBuf};
 
 use nexus_base::clock::Timestamp;
 use nexus_base::file::{self, Durability};
@@ -12,6 +12,10 @@ use crate::{Project, ProjectError, document};
 
 /// What each line says about its own form.
 const LINE_VERSION: &str = "0.10";
+/// The file's name in each harness's folder.
+const NAME: &str = "memory-access.jsonl";
+/// Most folders below `state/` that are looked at.
+const MOST_HARNESSES: usize = 100;
 
 /// Records that `reader` read the content of a file below `.nexus/memory/`.
 ///
@@ -28,26 +32,58 @@ pub fn record_read(
     if climbs || !read.starts_with(project.folder().join("memory")) || reader.is_empty() {
         return Err(ProjectError::Parameter(format!("{} is no memory file", read.display())));
     }
-    let path = project.namespace(harness).join("memory-access.jsonl");
     project.start(harness)?;
     let _lock = project.write_lock(&[])?;
-    let text = document::read_bytes(&path)?.unwrap_or_default();
+    let path = place(project, harness);
     let key = read.to_string_lossy();
-    let mut lines = Vec::new();
-    let mut count = 0;
-    for (line, number) in text.split(|byte| *byte == b'\n').zip(1..).filter(|(line, _)| !line.is_empty()) {
-        let record: Value = serde_json::from_slice(line)
-            .map_err(|error| document::damaged(&path, number, error.column(), "a line is no JSON"))?;
-        if record["path"] == *key {
-            count = record["access_count"].as_u64().unwrap_or(0);
-        } else {
-            lines.push(record);
-        }
-    }
+    let mut lines = records(&path)?;
+    let known = lines.iter().position(|record| record["path"] == *key).map(|at| lines.remove(at));
+    let count = known.and_then(|record| record["access_count"].as_u64()).unwrap_or(0);
     lines.push(json!({
         "path": key, "last_accessed_ts": Timestamp::now().to_string(), "access_count": count + 1,
         "last_agent": reader, "schema_version": LINE_VERSION,
     }));
+    save(&path, &lines)
+}
+
+/// Returns every record of reads in the project, of all harnesses.
+pub(crate) fn reads(project: &Project) -> Result<Vec<Value>, ProjectError> {
+    let mut all = Vec::new();
+    let folders = std::fs::read_dir(project.state()).into_iter().flatten().take(MOST_HARNESSES);
+    let mut folders: Vec<PathBuf> = folders.filter_map(Result::ok).map(|entry| entry.path()).collect();
+    folders.sort();
+    for folder in folders.iter().filter(|folder| folder.is_dir()) {
+        all.extend(records(&folder.join(NAME))?);
+    }
+    Ok(all)
+}
+
+/// Drops the records of files that are gone.
+pub(crate) fn forget(project: &Project, harness: &HarnessId, gone: &[PathBuf]) -> Result<(), ProjectError> {
+    let path = place(project, harness);
+    let _lock = project.write_lock(&[])?;
+    let mut lines = records(&path)?;
+    let before = lines.len();
+    lines.retain(|record| !gone.iter().any(|path| record["path"] == *path.to_string_lossy()));
+    if lines.len() == before { Ok(()) } else { save(&path, &lines) }
+}
+
+fn place(project: &Project, harness: &HarnessId) -> PathBuf {
+    project.namespace(harness).join(NAME)
+}
+
+fn records(path: &Path) -> Result<Vec<Value>, ProjectError> {
+    let text = document::read_bytes(path)?.unwrap_or_default();
+    let lines = text.split(|byte| *byte == b'\n').zip(1..).filter(|(line, _)| !line.is_empty());
+    lines
+        .map(|(line, number)| {
+            serde_json::from_slice(line)
+                .map_err(|error| document::damaged(path, number, error.column(), "a line is no JSON"))
+        })
+        .collect()
+}
+
+fn save(path: &Path, lines: &[Value]) -> Result<(), ProjectError> {
     let text: String = lines.iter().map(|line| format!("{line}\n")).collect();
-    Ok(file::replace(&path, text.as_bytes(), FILE_MODE, Durability::Crash)?)
+    Ok(file::replace(path, text.as_bytes(), FILE_MODE, Durability::Crash)?)
 }

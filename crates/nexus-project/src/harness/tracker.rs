@@ -1,6 +1,6 @@
 //! `agent-tracker.json`: one entry for each instance a harness started in this session.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use nexus_base::clock::Timestamp;
 use nexus_base::file::Durability;
@@ -84,6 +84,25 @@ pub fn resumed(project: &Project, harness: &HarnessId, agent_id: &str) -> Result
     })
 }
 
+/// Begins the tracker of a session: nothing of an earlier one is kept.
+pub(crate) fn begin(project: &Project, harness: &HarnessId) -> Result<(), ProjectError> {
+    let _lock = project.write_lock(&[])?;
+    document::write(&path(project, harness), &Value::Array(Vec::new()), Durability::Crash)
+}
+
+/// Returns the instances of a harness, oldest first.
+pub(crate) fn entries(project: &Project, harness: &HarnessId) -> Result<Vec<Value>, ProjectError> {
+    read(&path(project, harness))
+}
+
+/// Returns whether this session of the harness started such an instance.
+///
+/// # Errors
+/// The tracker is damaged.
+pub fn is_tracked(project: &Project, harness: &HarnessId, agent_id: &str) -> Result<bool, ProjectError> {
+    Ok(entries(project, harness)?.iter().any(|entry| entry["agent_id"] == agent_id))
+}
+
 /// Removes the tracker; everything that belongs to the project stays.
 ///
 /// # Errors
@@ -115,10 +134,14 @@ fn change(
     let path = path(project, harness);
     project.start(harness)?;
     let _lock = project.write_lock(&[])?;
-    let mut entries: Vec<Value> = match document::read_bytes(&path)? {
-        Some(bytes) => serde_json::from_slice(&bytes).map_err(|error| document::damaged_by(&path, &error))?,
-        None => Vec::new(),
-    };
+    let mut entries = read(&path)?;
     change(&mut entries)?;
     document::write(&path, &Value::Array(entries), Durability::Crash)
+}
+
+fn read(path: &Path) -> Result<Vec<Value>, ProjectError> {
+    match document::read_bytes(path)? {
+        Some(bytes) => serde_json::from_slice(&bytes).map_err(|error| document::damaged_by(path, &error)),
+        None => Ok(Vec::new()),
+    }
 }

@@ -1,0 +1,130 @@
+//! How things stand, in the words an agent is told: plan, tasks, notes, instances, the skill in force.
+
+use nexus_base::text::shorten;
+use serde_json::{Map, Value};
+
+use super::Place;
+use crate::knowledge::Knowledge;
+use crate::tools::{Tool, call};
+use crate::{ProjectError, harness};
+
+/// Most issues or tasks that are named one by one.
+const MOST_NAMED: usize = 40;
+/// How much of a title or decision is shown.
+const SHOWN: usize = 160;
+
+/// Returns what a tool that only looks gives.
+pub(super) fn look(place: &Place<'_>, tool: Tool) -> Result<Value, ProjectError> {
+    call(place.project, tool, &Map::new())
+}
+
+/// Says in two lines where plan and tasks stand; empty when nothing is open.
+pub(super) fn status(place: &Place<'_>) -> Result<String, ProjectError> {
+    let mut text = String::new();
+    let plan = look(place, Tool::PlanStatus)?;
+    if plan["active"] == true {
+        let (decided, total) = (&plan["summary"]["decided"], &plan["summary"]["total"]);
+        text.push_str(&format!(
+            "Plan {}, {}: {decided} of {total} issues decided",
+            plan["plan_id"],
+            quoted(&plan["topic"])
+        ));
+        let open: Vec<String> =
+            issues(&plan).filter(|issue| issue["status"] != "decided").map(numbered).collect();
+        text.push_str(&listing("; pending: ", &open));
+        text.push_str(".\n");
+    }
+    let tasks = look(place, Tool::TaskList)?;
+    if tasks["exists"] != false {
+        let summary = &tasks["summary"];
+        let ready: Vec<String> =
+            summary["ready"].as_array().into_iter().flatten().map(Value::to_string).collect();
+        let ready = if ready.is_empty() { "none".to_owned() } else { ready.join(", ") };
+        text.push_str(&format!(
+            "Tasks: {} in all, {} completed, {} pending, {} in progress; ready: {ready}.\n",
+            summary["total"], summary["completed"], summary["pending"], summary["blocked"]
+        ));
+    }
+    Ok(text)
+}
+
+/// Says everything an agent cannot know any more once its conversation was shortened.
+pub(super) fn whole(place: &Place<'_>, conversation: &str) -> Result<String, ProjectError> {
+    let mut text = String::new();
+    let session = harness::current(place.project, place.harness)?;
+    match session.as_ref().and_then(|session| session.skills.get(conversation)) {
+        Some(active) => {
+            let mode = active.mode.as_deref().map(|mode| format!(" in mode {mode}")).unwrap_or_default();
+            text.push_str(&format!("Active skill: {}{mode}.\n", active.skill));
+        }
+        None => text.push_str("Active skill: none.\n"),
+    }
+    let plan = look(place, Tool::PlanStatus)?;
+    if plan["active"] == true {
+        text.push_str(&format!("Plan {}, {}:\n", plan["plan_id"], quoted(&plan["topic"])));
+        for issue in issues(&plan).take(MOST_NAMED) {
+            let decision = issue["decision"].as_str().map(|words| format!(": {}", shorten(words, SHOWN)));
+            text.push_str(&format!(
+                "- [{}] {}{}\n",
+                plain(&issue["status"]),
+                numbered(issue),
+                decision.unwrap_or_default()
+            ));
+        }
+    }
+    let tasks = look(place, Tool::TaskList)?;
+    if tasks["exists"] != false {
+        text.push_str(&format!(
+            "Tasks for {}; ready: {}:\n",
+            quoted(&tasks["goal"]),
+            tasks["summary"]["ready"]
+        ));
+        for task in tasks["tasks"].as_array().into_iter().flatten().take(MOST_NAMED) {
+            let owner = task["owner"].as_str().map(|owner| format!(" @{owner}")).unwrap_or_default();
+            text.push_str(&format!("- [{}] {}{owner}\n", plain(&task["status"]), numbered(task)));
+        }
+    }
+    let instances = harness::entries(place.project, place.harness)?;
+    for entry in instances.iter().rev().take(MOST_NAMED) {
+        text.push_str(&format!(
+            "Instance {} ({}): {}\n",
+            plain(&entry["agent_id"]),
+            plain(&entry["agent_name"]),
+            plain(&entry["status"])
+        ));
+    }
+    text.push_str(&Knowledge::of(place.project).render());
+    Ok(text)
+}
+
+/// Returns the tasks as they stand in the file.
+pub(super) fn tasks(place: &Place<'_>) -> Result<Vec<Value>, ProjectError> {
+    let list = look(place, Tool::TaskList)?;
+    Ok(list["tasks"].as_array().cloned().unwrap_or_default())
+}
+
+fn issues(plan: &Value) -> impl Iterator<Item = &Value> {
+    plan["issues"].as_array().into_iter().flatten()
+}
+
+/// Returns `id title` of an issue or a task.
+pub(super) fn numbered(entry: &Value) -> String {
+    format!("{} {}", entry["id"], shorten(entry["title"].as_str().unwrap_or_default(), SHOWN))
+}
+
+fn listing(before: &str, names: &[String]) -> String {
+    if names.is_empty() {
+        return String::new();
+    }
+    let more = names.len().saturating_sub(MOST_NAMED);
+    let more = if more > 0 { format!("; {more} more") } else { String::new() };
+    format!("{before}{}{more}", names.iter().take(MOST_NAMED).cloned().collect::<Vec<_>>().join("; "))
+}
+
+fn quoted(value: &Value) -> String {
+    format!("\"{}\"", shorten(value.as_str().unwrap_or_default(), SHOWN))
+}
+
+fn plain(value: &Value) -> &str {
+    value.as_str().unwrap_or("unknown")
+}

@@ -1,0 +1,171 @@
+//! What a person says: tags are carried out, a skill is put before the agent, and where plan and tasks stand is told.
+
+use serde_json::{Map, json};
+
+use super::{Done, Payload, Place, Reply, facts};
+use crate::harness::session;
+use crate::knowledge::Knowledge;
+use crate::memory_policy;
+use crate::tags::{self, Action};
+use crate::tools::{Tool, call};
+use crate::{ProjectError, harness, skills};
+
+pub(super) fn user_message(place: &Place<'_>, payload: &Payload<'_>) -> Result<Reply, ProjectError> {
+    let message = payload.needed("message")?;
+    let conversation = payload.conversation();
+    let routing = tags::route(place.catalog, message);
+    let mut reply = Reply::default();
+    let mut text = String::new();
+    for action in &routing.actions {
+        let done = act(place, action);
+        text.push_str(&format!(
+            "Carried out for the person: {}. Tell them in a few words.\n",
+            done.message.trim_end_matches('.')
+        ));
+        reply.actions.push(done);
+    }
+    if let Some(activation) = &routing.skill {
+        let mode = activation.mode.as_deref();
+        match skills::instructions(place.catalog, place.harness, &activation.skill, mode) {
+            Ok(skill) => {
+                session::follow(place.project, place.harness, conversation, Some((&activation.skill, mode)))?;
+                reply
+                    .warnings
+                    .extend(skill.missing.iter().map(|key| format!("this harness has no document {key}")));
+                text.push_str(&skill.text);
+            }
+            Err(error) => {
+                reply.warnings.push(format!("the skill {} cannot be used: {error}", activation.skill))
+            }
+        }
+    }
+    let active = harness::current(place.project, place.harness)?
+        .and_then(|session| session.skills.get(conversation).map(|active| active.skill.clone()));
+    if routing.skill.is_none()
+        && let Some(active) = &active
+    {
+        text.push_str(&format!("Active skill: {active}; go on with it.\n"));
+    }
+    let status = facts::status(place)?;
+    text.push_str(&status);
+    if !status.is_empty() || routing.skill.is_some() {
+        let counts: Vec<String> = Knowledge::of(place.project)
+            .counts()
+            .iter()
+            .map(|(folder, count)| format!("{count} in {folder}"))
+            .collect();
+        text.push_str(&format!("Notes: {}.\n", counts.join(", ")));
+    }
+    reply.context = (!text.is_empty()).then_some(text);
+    reply.active_skill = active;
+    Ok(reply)
+}
+
+fn act(place: &Place<'_>, action: &Action) -> Done {
+    let result = match action.handler.as_str() {
+        "nx_plan_decide" => decide(place, &action.input),
+        "memory_store" => remember(place, &action.input),
+        "memory_gc" => collect(place, &action.input),
+        "rule_store" => rule(place, action),
+        other => Err(ProjectError::Refused(format!("nothing here carries out {other}"))),
+    };
+    let (ok, message) = match result {
+        Ok(message) => (true, message),
+        Err(error) => (false, format!("not done: {}", error.message())),
+    };
+    Done { handler: action.handler.clone(), ok, message }
+}
+
+/// Records a decision: about the issue that `#N` names, else the first pending one.
+fn decide(place: &Place<'_>, input: &str) -> Result<String, ProjectError> {
+    let plan = facts::look(place, Tool::PlanStatus)?;
+    if plan["active"] != true {
+        return Err(ProjectError::Refused(
+            "[d] records a decision of an open plan, and none is open; begin with [plan]".to_owned(),
+        ));
+    }
+    let (named, words) = match input.strip_prefix('#') {
+        Some(rest) => {
+            let digits = rest.chars().take_while(char::is_ascii_digit).count();
+            let (number, words) = rest.split_at_checked(digits).unwrap_or((rest, ""));
+            (
+                Some(number.parse::<u64>().map_err(|_| {
+                    ProjectError::Parameter("# needs an issue's number behind it".to_owned())
+                })?),
+                words.trim(),
+            )
+        }
+        None => (None, input),
+    };
+    if words.is_empty() {
+        return Err(ProjectError::Parameter("[d] needs the decision behind it".to_owned()));
+    }
+    let mut issues = plan["issues"].as_array().into_iter().flatten();
+    let issue = match named {
+        Some(id) => id,
+        None => issues
+            .find(|issue| issue["status"] != "decided")
+            .and_then(|issue| issue["id"].as_u64())
+            .ok_or_else(|| {
+                ProjectError::Refused(
+                    "every issue is decided already; name one with #N to decide it again".to_owned(),
+                )
+            })?,
+    };
+    let parameters =
+        Map::from_iter([("issue_id".to_owned(), json!(issue)), ("decision".to_owned(), json!(words))]);
+    let done = call(place.project, Tool::PlanDecide, &parameters)?;
+    let left = done["remaining"].as_array().map_or(0, Vec::len);
+    let after =
+        if left == 0 { "every issue is decided".to_owned() } else { format!("{left} issues are left") };
+    Ok(format!("decided issue {issue} ({}): {words}; {after}", done["issue"].as_str().unwrap_or_default()))
+}
+
+fn remember(place: &Place<'_>, input: &str) -> Result<String, ProjectError> {
+    let kept = memory_policy::keep(place.project, &place.catalog.vocabulary.memory_policy, input)?;
+    Ok(told(&kept, "kept"))
+}
+
+fn rule(place: &Place<'_>, action: &Action) -> Result<String, ProjectError> {
+    let kept = memory_policy::keep_rule(place.project, action.variant.as_deref(), &action.input)?;
+    Ok(told(&kept, "the rule is kept"))
+}
+
+fn told(kept: &memory_policy::Kept, what: &str) -> String {
+    let path = kept.path.display();
+    match (kept.known, kept.merged) {
+        (true, _) => format!("{path} says so already"),
+        (false, true) => format!("{what}: added to {path}"),
+        (false, false) => format!("{what} in the new file {path}"),
+    }
+}
+
+/// Without names tells how memory stands; with names removes those files.
+fn collect(place: &Place<'_>, input: &str) -> Result<String, ProjectError> {
+    let names: Vec<String> =
+        input.split([' ', ',', '\n', '\t']).filter(|name| !name.is_empty()).map(str::to_owned).collect();
+    if names.is_empty() {
+        let standings = memory_policy::standings(place.project)?;
+        if standings.is_empty() {
+            return Ok("there are no memory files".to_owned());
+        }
+        let lines: Vec<String> = standings.iter().map(line).collect();
+        return Ok(format!(
+            "nothing is removed unasked; how memory stands:\n{}\nTo remove some: [m:gc] NAME.md …, which makes one commit",
+            lines.join("\n")
+        ));
+    }
+    let removed = memory_policy::remove(place.project, place.harness, &names)?;
+    let files: Vec<String> = removed.files.iter().map(|file| file.display().to_string()).collect();
+    Ok(format!("removed {}; to have them again: {}", files.join(", "), removed.recovery))
+}
+
+fn line(one: &memory_policy::Standing) -> String {
+    let read = match (&one.last_read, one.days, one.cycles) {
+        (Some(_), Some(days), Some(cycles)) => {
+            format!("read {} times, last {days} days and {cycles} cycles ago", one.reads)
+        }
+        _ => "never seen being read".to_owned(),
+    };
+    format!("- {}: {read}", one.name)
+}

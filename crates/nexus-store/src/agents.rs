@@ -14,6 +14,7 @@ mod outbox;
 mod queue;
 mod rows;
 mod session;
+mod taint;
 mod usage;
 mod view;
 
@@ -27,6 +28,7 @@ pub use model::{
     MessageRecord, MessageRole, NewItem, NewSession, OutboxRecord, OutboxState, OutboxStatus, Overflow,
     SessionRecord, SessionRole, TaskStatus, TurnRecord, TurnStatus, Untaken,
 };
+pub use taint::TaintedTurn;
 pub use usage::TurnUsage;
 pub use view::{HistoryLine, SessionRow};
 

@@ -10,7 +10,7 @@ use super::model::{
     Aftermath, CallStatus, ItemKind, ItemMode, ItemOutcome, NewItem, Reported, SessionRecord, SessionRole,
     TaskStatus,
 };
-use super::{ledger, queue, rows, session};
+use super::{ledger, queue, rows, session, taint};
 use crate::error::StoreError;
 use crate::writer::Sync;
 
@@ -195,11 +195,14 @@ pub(super) fn report(
         (Some(_), Some(turn)) => QueueItemId::new(format!("{first}:{turn}")),
         (Some(_), None) => QueueItemId::new(format!("{first}:{}", new_ulid())),
     };
-    let frame = serde_json::json!([
-        ["dispatch", dispatch.as_str()],
-        ["session", worker.label.as_str()],
-        ["status", status.as_str()],
-    ]);
+    let mut frame = vec![
+        ["dispatch".to_owned(), dispatch.to_string()],
+        ["session".to_owned(), worker.label.to_string()],
+        ["status".to_owned(), status.as_str().to_owned()],
+    ];
+    // What a worker read is in what it reports, however it words it.
+    frame.extend(taint::of_session(connection, &worker.label)?.map(|taint| [taint::FACT.to_owned(), taint]));
+    let frame = serde_json::json!(frame);
     let item = NewItem {
         id,
         session: parent.clone(),

@@ -341,6 +341,8 @@ pub struct TurnRecord {
     pub started_at: Timestamp,
     /// When it ended.
     pub completed_at: Option<Timestamp>,
+    /// What it read that nobody vouches for, one source a line.
+    pub taint: Option<String>,
     /// What was said, in order.
     pub messages: Vec<MessageRecord>,
 }

@@ -31,7 +31,7 @@ macro_rules! outbox_columns {
 macro_rules! turn_columns {
     () => {
         "id, parent_turn_id, depth, turns.status, session_label, request_id, attempt, provider, model, stop_reason, \
-         error, input_tokens + cached_input_tokens + cache_write_tokens, output_tokens, started_at, completed_at"
+         error, input_tokens + cached_input_tokens + cache_write_tokens, output_tokens, started_at, completed_at, taint"
     };
 }
 macro_rules! message_columns {
@@ -124,6 +124,7 @@ pub(super) fn turn_without_messages(row: &Row<'_>) -> rusqlite::Result<TurnRecor
         output_tokens: row.get(12)?,
         started_at: Timestamp(row.get(13)?),
         completed_at: row.get::<_, Option<i64>>(14)?.map(Timestamp),
+        taint: row.get(15)?,
         messages: Vec::new(),
     })
 }

@@ -18,7 +18,9 @@ const MOST: u32 = 300;
 
 fn old_conversation() -> Connection {
     let connection = Connection::open_in_memory().unwrap();
-    connection.execute_batch(include_str!("../../migrations/agents/0001_initial.sql")).unwrap();
+    for migration in crate::DatabaseName::Agents.migrations() {
+        connection.execute_batch(migration.sql).unwrap();
+    }
     connection
         .execute_batch(&format!(
             "INSERT INTO sessions (label, persona, role, origin, created_at, updated_at)

@@ -8,6 +8,7 @@ mod index;
 mod journal;
 mod scan;
 mod search;
+mod stored;
 
 use std::fs::File;
 use std::os::unix::fs::FileExt as _;
@@ -128,6 +129,7 @@ impl Project {
             return Err(ProjectError::file("appending to", &path, error));
         }
         index.extend(&file, &path)?;
+        stored::note(&self.memory(), index);
         Ok(index.count())
     }
 
@@ -139,13 +141,27 @@ impl Project {
             *guard = None;
             return Ok(guard);
         };
+        let memory = self.memory();
         let fresh = match guard.as_mut() {
-            Some(index) => index.refresh(&file, &path)?,
+            Some(index) => {
+                index.refresh(&file, &path, |now, reading| stored::vouches(&memory, now, reading))?
+            }
             None => false,
         };
         if !fresh {
             *guard = None;
-            *guard = Some(Index::build(&file, &path)?);
+            let now = index::stamp(&file, &path)?;
+            let mut index = match stored::load(&memory, &file, &path, now) {
+                Some(mut index) => {
+                    index.extend(&file, &path)?;
+                    index
+                }
+                None => Index::build(&file, &path)?,
+            };
+            if !stored::is_near(&index) {
+                stored::note(&memory, &mut index);
+            }
+            *guard = Some(index);
         }
         Ok(guard)
     }

@@ -17,10 +17,12 @@ pub mod memory_policy;
 mod project;
 pub mod resume;
 pub mod skills;
+mod source;
 pub mod tags;
 pub mod tools;
 
 pub use error::ProjectError;
 pub use knowledge::Knowledge;
 pub use project::{Leftovers, Project, Started};
+pub use source::ProjectTools;
 pub use tools::{Tool, call};

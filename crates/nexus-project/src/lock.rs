@@ -6,7 +6,7 @@
 //! whoever holds the `flock` and finds such a link knows that it was left by one of us who died:
 //! nobody has to wait for it to grow old.
 
-use std::fs::{self, File, OpenOptions};
+use std::fs::{self, File, Metadata, OpenOptions};
 use std::io::ErrorKind;
 use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
@@ -59,10 +59,15 @@ impl WriteLock {
                 }
             }
         }
+        if !files.is_empty() {
+            // Others judge by this time whether a lock was left behind; all links share it.
+            file.set_modified(SystemTime::now())
+                .map_err(|error| ProjectError::file("locking", queue, error))?;
+        }
         let mut links = Links::default();
         for path in files {
             let path = beside(path);
-            link(queue, &file, &path)?;
+            link(queue, &ours, &path)?;
             links.0.push(path);
         }
         failpoint::hit("project.locked");
@@ -99,11 +104,8 @@ fn beside(path: &Path) -> PathBuf {
     PathBuf::from(name)
 }
 
-fn link(queue: &Path, held: &File, path: &Path) -> Result<(), ProjectError> {
+fn link(queue: &Path, ours: &Metadata, path: &Path) -> Result<(), ProjectError> {
     let failed = |error| ProjectError::file("locking", path, error);
-    // Others judge by this time whether the lock was left behind.
-    held.set_modified(SystemTime::now()).map_err(failed)?;
-    let ours = held.metadata().map_err(failed)?;
     let deadline = Instant::now() + PATIENCE;
     loop {
         match fs::hard_link(queue, path) {

@@ -148,6 +148,11 @@ impl Project {
         self.own().join("archive-journal.json")
     }
 
+    /// What is remembered about the history, derived from it.
+    pub(crate) fn memory(&self) -> PathBuf {
+        self.own().join("history-index.bin")
+    }
+
     fn own(&self) -> PathBuf {
         self.state().join(HarnessId::OURS)
     }

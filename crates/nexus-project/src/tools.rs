@@ -8,7 +8,7 @@ mod plan;
 mod specs;
 mod task;
 
-use nexus_protocol::tool::ToolOutput;
+use nexus_protocol::tool::{ToolHints, ToolOutput};
 use serde_json::{Map, Value};
 
 use crate::{Project, ProjectError};
@@ -95,6 +95,22 @@ impl Tool {
             | Self::TaskUpdate
             | Self::TaskClose
             | Self::ArtifactWrite => false,
+        }
+    }
+
+    /// Returns what a client may tell its person about a call.
+    pub const fn hints(self) -> ToolHints {
+        match self {
+            Self::PlanStatus | Self::TaskList | Self::HistorySearch | Self::Context => ToolHints::LOOKS,
+            // An open plan is archived, so nothing is gone.
+            Self::PlanStart | Self::TaskAdd => ToolHints::ADDS,
+            Self::PlanUpdate => ToolHints { destructive: true, ..ToolHints::ADDS },
+            Self::PlanDecide | Self::ArtifactWrite => {
+                ToolHints { destructive: true, idempotent: true, ..ToolHints::ADDS }
+            }
+            Self::TaskUpdate => ToolHints { idempotent: true, ..ToolHints::ADDS },
+            // The goal and the list of decisions are not archived.
+            Self::TaskClose => ToolHints { destructive: true, ..ToolHints::ADDS },
         }
     }
 }

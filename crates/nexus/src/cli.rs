@@ -70,6 +70,8 @@ pub(crate) enum Command {
     Memory(commands::memory::Arguments),
     /// See and keep the plan, tasks and history of a repository
     Project(commands::project::Arguments),
+    /// Serve a project's tools to another program over MCP, on standard input and output
+    Mcp(commands::mcp::Arguments),
     /// Show the daemon's log
     Logs(commands::logs::Arguments),
     /// Look at every part of the workspace and say what to do
@@ -116,6 +118,7 @@ pub(crate) fn run() -> Outcome {
         Command::Skills(arguments) => commands::skills::run(&context, &arguments),
         Command::Memory(arguments) => commands::memory::run(&context, &arguments),
         Command::Project(arguments) => commands::project::run(&arguments),
+        Command::Mcp(arguments) => commands::mcp::run(&arguments),
         Command::Logs(arguments) => commands::logs::run(&context, &arguments),
         Command::Doctor(arguments) => commands::doctor::run(&context, &arguments),
         Command::Backup(arguments) => commands::backup::run(&context, &arguments),

@@ -11,6 +11,7 @@ pub(crate) mod identity;
 pub(crate) mod init;
 pub(crate) mod logs;
 pub(crate) mod manual;
+pub(crate) mod mcp;
 pub(crate) mod memory;
 pub(crate) mod project;
 mod reports;

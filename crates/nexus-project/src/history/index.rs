@@ -1,12 +1,13 @@
 //! What is remembered about `history.json` so that a search need not read it: where each cycle lies
-//! and which groups of three bytes occur in it. Derived from the file and thrown away when the file
-//! is not the one it was made from; a hit is always confirmed in the file.
+//! and which groups of three bytes occur in it. Derived from the file and thrown away when somebody
+//! else changed the file; a hit is always confirmed in the file.
 
 use std::fs::{File, Metadata};
 use std::hash::{DefaultHasher, Hasher as _};
 use std::io::{self, BufReader};
 use std::os::unix::fs::{FileExt as _, MetadataExt as _};
 use std::path::Path;
+use std::time::SystemTime;
 
 use serde::de::IgnoredAny;
 use serde_json::Value;
@@ -15,38 +16,43 @@ use super::scan::{self, Fault, From};
 use crate::{ProjectError, document};
 
 /// Words of 64 bits in a cycle's filter: 4096 bits, a third of them set by 5 kB of prose.
-const WORDS: usize = 64;
+pub(super) const WORDS: usize = 64;
 /// How many bytes before the end of the cycles stand for all before them.
 const WITNESS: u64 = 4096;
 /// Longest text after the last cycle that is carried along by an append.
 const LONGEST_TAIL: u64 = 1024 * 1024;
 
-/// Where a cycle lies and what may occur in it.
-#[derive(Debug)]
+/// Where a cycle lies.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Entry {
     pub(super) offset: u64,
     pub(super) length: usize,
-    filter: Box<[u64; WORDS]>,
 }
 
 /// The memory of one state of the file.
 #[derive(Debug)]
 pub(crate) struct Index {
     pub(super) entries: Vec<Entry>,
+    /// What may occur in each cycle, [`WORDS`] for each.
+    pub(super) filters: Vec<u64>,
     pub(super) highest_plan_id: u64,
     /// Offset right after the last cycle.
     pub(super) elements_end: u64,
-    stamp: Stamp,
-    witness: u64,
+    pub(super) stamp: Stamp,
+    pub(super) witness: u64,
+    /// How many of the cycles the memory on disk knows.
+    pub(super) stored: usize,
+    /// Which reading of the whole file this goes back to.
+    pub(super) reading: u64,
 }
 
 /// What the file system says about a state of the file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Stamp {
-    device: u64,
-    inode: u64,
-    size: u64,
-    modified: (i64, i64),
+pub(super) struct Stamp {
+    pub(super) device: u64,
+    pub(super) inode: u64,
+    pub(super) size: u64,
+    pub(super) modified: (i64, i64),
 }
 
 impl Stamp {
@@ -65,28 +71,36 @@ impl Index {
     pub(super) fn build(file: &File, path: &Path) -> Result<Self, ProjectError> {
         let mut index = Self {
             entries: Vec::new(),
+            filters: Vec::new(),
             highest_plan_id: 0,
             elements_end: 0,
             stamp: stamp(file, path)?,
             witness: 0,
+            stored: 0,
+            reading: reading_number(),
         };
         index.read(file, path, From::Start)?;
         Ok(index)
     }
 
-    /// Takes in what was appended; false when the file is another one and everything must be read again.
-    pub(super) fn refresh(&mut self, file: &File, path: &Path) -> Result<bool, ProjectError> {
+    /// Takes in what was appended; false when everything must be read again. `ours` tells whether a
+    /// state of the file came about by our own appending alone since a reading.
+    pub(super) fn refresh(
+        &mut self,
+        file: &File,
+        path: &Path,
+        ours: impl FnOnce(Stamp, u64) -> bool,
+    ) -> Result<bool, ProjectError> {
         let now = stamp(file, path)?;
-        let grown =
-            (now.device, now.inode) == (self.stamp.device, self.stamp.inode) && now.size >= self.stamp.size;
-        if !grown || self.look(file, path)? != self.witness {
+        if self.look(file, path)? != self.witness {
             return Ok(false);
         }
         if now == self.stamp {
             return Ok(true);
         }
-        // A file of the same length with another time was changed by something that does not append.
-        if now.size == self.stamp.size {
+        let grown =
+            (now.device, now.inode) == (self.stamp.device, self.stamp.inode) && now.size > self.stamp.size;
+        if !grown || !ours(now, self.reading) {
             return Ok(false);
         }
         self.extend(file, path)?;
@@ -121,14 +135,28 @@ impl Index {
         String::from_utf8(bytes).map_err(|_| document::damaged(path, 1, 1, "text that is not UTF-8"))
     }
 
+    /// Returns the cycles, the newest first, that may hold all groups of `wanted`.
+    pub(super) fn candidates<'index>(
+        &'index self,
+        wanted: &'index [u16],
+    ) -> impl Iterator<Item = &'index Entry> {
+        let filters = self.filters.chunks_exact(WORDS);
+        self.entries
+            .iter()
+            .zip(filters)
+            .rev()
+            .filter(|(_, filter)| may_hold(filter, wanted))
+            .map(|(entry, _)| entry)
+    }
+
     fn read(&mut self, file: &File, path: &Path, from: From) -> Result<(), ProjectError> {
         let walked = scan::walk(file, from, |offset, text| {
             let shape = |what| Fault::Shape { offset, what };
             let cycle: Value = serde_json::from_slice(text).map_err(|_| shape("a cycle is no JSON"))?;
             let id = cycle.get("plan").and_then(|plan| plan.get("id")).and_then(whole);
             self.highest_plan_id = self.highest_plan_id.max(id.unwrap_or(0));
-            let filter = filter(folded(&cycle.to_string()).as_bytes());
-            self.entries.push(Entry { offset, length: text.len(), filter });
+            self.entries.push(Entry { offset, length: text.len() });
+            add_filter(&mut self.filters, folded(&cycle.to_string()).as_bytes());
             Ok(())
         });
         match walked {
@@ -140,7 +168,8 @@ impl Index {
         Ok(())
     }
 
-    fn look(&self, file: &File, path: &Path) -> Result<u64, ProjectError> {
+    /// Returns a hash of what stands before the end of the cycles.
+    pub(super) fn look(&self, file: &File, path: &Path) -> Result<u64, ProjectError> {
         let start = self.elements_end.saturating_sub(WITNESS);
         let mut bytes = vec![0; usize::try_from(self.elements_end - start).unwrap_or(0)];
         let mut hasher = DefaultHasher::new();
@@ -150,16 +179,6 @@ impl Index {
             Err(error) => return Err(ProjectError::file("reading", path, error)),
         }
         Ok(hasher.finish())
-    }
-}
-
-impl Entry {
-    /// Returns whether the cycle may hold all groups of `wanted`.
-    pub(super) fn may_hold(&self, wanted: &[u16]) -> bool {
-        wanted.iter().all(|bit| {
-            let word = self.filter.get(usize::from(bit / 64)).copied().unwrap_or(u64::MAX);
-            word & (1 << (bit % 64)) != 0
-        })
     }
 }
 
@@ -180,15 +199,22 @@ pub(super) fn folded(text: &str) -> String {
     text.chars().flat_map(char::to_lowercase).collect()
 }
 
-fn filter(text: &[u8]) -> Box<[u64; WORDS]> {
-    let mut filter = Box::new([0_u64; WORDS]);
+fn may_hold(filter: &[u64], wanted: &[u16]) -> bool {
+    wanted.iter().all(|bit| {
+        let word = filter.get(usize::from(bit / 64)).copied().unwrap_or(u64::MAX);
+        word & (1 << (bit % 64)) != 0
+    })
+}
+
+fn add_filter(filters: &mut Vec<u64>, text: &[u8]) {
+    let mut filter = [0_u64; WORDS];
     for group in text.windows(3) {
         let bit = bit(group);
         if let Some(word) = filter.get_mut(usize::from(bit / 64)) {
             *word |= 1 << (bit % 64);
         }
     }
-    filter
+    filters.extend_from_slice(&filter);
 }
 
 fn bit(group: &[u8]) -> u16 {
@@ -210,7 +236,17 @@ pub(crate) fn whole(value: &Value) -> Option<u64> {
     })
 }
 
-fn stamp(file: &File, path: &Path) -> Result<Stamp, ProjectError> {
+/// Returns a number no other reading has, as far as time and process tell them apart.
+fn reading_number() -> u64 {
+    let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+    let mut hasher = DefaultHasher::new();
+    hasher.write_u128(since.as_nanos());
+    hasher.write_u32(std::process::id());
+    hasher.finish()
+}
+
+/// Returns what the file system says about the file now.
+pub(super) fn stamp(file: &File, path: &Path) -> Result<Stamp, ProjectError> {
     let about = file.metadata().map_err(|error| ProjectError::file("inspecting", path, error))?;
     Ok(Stamp::of(&about))
 }

@@ -71,11 +71,12 @@ impl Journal {
         }
     }
 
-    /// Puts the journal on disk, synced: without it a torn append could not be undone after a loss of power.
+    /// Puts the journal there in one step. It is not synced: it answers for the death of a process. A
+    /// loss of power is answered for by the sync of the history, before which nothing is removed.
     pub(super) fn write(&self, path: &Path) -> Result<(), ProjectError> {
         let text = serde_json::to_vec(self).map_err(|error| document::damaged_by(path, &error))?;
         failpoint::hit("project.journal.write");
-        file::replace(path, &text, FILE_MODE, Durability::PowerLoss)?;
+        file::replace(path, &text, FILE_MODE, Durability::Crash)?;
         failpoint::hit("project.journal.written");
         Ok(())
     }

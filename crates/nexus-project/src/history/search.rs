@@ -33,7 +33,7 @@ pub(super) fn run(index: &Index, path: &Path, query: &str, last: usize) -> Resul
     let wanted = bits(query.as_bytes());
     let mut found = Found::default();
     // From the newest backwards, so that only what is shown is kept.
-    for entry in index.entries.iter().rev().filter(|entry| entry.may_hold(&wanted)) {
+    for entry in index.candidates(&wanted) {
         let cycle = cycle(&file, path, entry, &mut buffer)?;
         if !folded(&cycle.to_string()).contains(&query) {
             continue;

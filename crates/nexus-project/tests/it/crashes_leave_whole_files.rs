@@ -14,14 +14,31 @@ const BEFORE: usize = 2;
 
 fn prepared() -> tempfile::TempDir {
     let folder = tempfile::tempdir().unwrap();
-    let project = Project::open(folder.path()).unwrap();
+    fill(folder.path());
+    folder
+}
+
+/// The same after a cycle so large that the history is remembered on disk.
+fn prepared_large() -> tempfile::TempDir {
+    use std::io::Write as _;
+    let folder = tempfile::tempdir().unwrap();
+    let large = json!({ "cycles": [{ "plan": null, "tasks": [], "pad": "x".repeat(100_000) }] });
+    std::fs::create_dir(folder.path().join(".nexus")).unwrap();
+    let mut file = std::fs::File::create(folder.path().join(".nexus/history.json")).unwrap();
+    file.write_all(large.to_string().as_bytes()).unwrap();
+    fill(folder.path());
+    std::fs::remove_file(folder.path().join(".nexus/state/nexus/history-index.bin")).unwrap();
+    folder
+}
+
+fn fill(root: &Path) {
+    let project = Project::open(root).unwrap();
     for _ in 0..BEFORE {
         ask(&project, Tool::PlanStart, plan());
         ask(&project, Tool::TaskClose, json!({}));
     }
     ask(&project, Tool::PlanStart, plan());
     ask(&project, Tool::TaskAdd, json!({ "title": "kept", "context": "c" }));
-    folder
 }
 
 fn die(root: &Path, calls: &Value, place: &str) -> bool {
@@ -29,8 +46,8 @@ fn die(root: &Path, calls: &Value, place: &str) -> bool {
     !child.wait_with_output().unwrap().status.success()
 }
 
-fn places(calls: &Value) -> Vec<String> {
-    let folder = prepared();
+fn places(prepare: fn() -> tempfile::TempDir, calls: &Value) -> Vec<String> {
+    let folder = prepare();
     let log = folder.path().join("places");
     let child = start(folder.path(), calls, &[(failpoint::LOG_VARIABLE, log.display().to_string())]);
     assert!(child.wait_with_output().unwrap().status.success());
@@ -71,19 +88,32 @@ fn check(root: &Path, place: &str) {
     assert!(!root.join(".nexus/history.json.lock").exists(), "{place}");
 }
 
-fn sweep(calls: &Value) {
-    let places = places(calls);
+fn sweep(calls: &Value) -> Vec<String> {
+    sweep_from(prepared, calls)
+}
+
+fn sweep_from(prepare: fn() -> tempfile::TempDir, calls: &Value) -> Vec<String> {
+    let places = places(prepare, calls);
     assert!(places.len() >= 5, "{places:?}");
-    for place in places {
-        let folder = prepared();
-        assert!(die(folder.path(), calls, &place), "{place} was not reached");
-        check(folder.path(), &place);
+    for place in &places {
+        let folder = prepare();
+        assert!(die(folder.path(), calls, place), "{place} was not reached");
+        check(folder.path(), place);
     }
+    places
 }
 
 #[test]
 fn death_while_closing() {
     sweep(&json!([["task_close", {}]]));
+}
+
+#[test]
+fn death_while_remembering_a_large_history() {
+    let places = sweep_from(prepared_large, &json!([["task_close", {}]]));
+    for place in ["project.index.store@1", "project.index.stored@1", "project.index.renew@1"] {
+        assert!(places.iter().any(|passed| passed == place), "{place} is not in {places:?}");
+    }
 }
 
 #[test]

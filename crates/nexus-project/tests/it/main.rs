@@ -5,5 +5,6 @@
 mod child;
 mod crashes_leave_whole_files;
 mod faults_leave_state_alone;
+mod history_is_remembered;
 mod history_keeps_every_byte;
 mod many_processes_share_a_project;

@@ -42,6 +42,7 @@ fn the_tree_has_these_names() {
     skills list|use|info|scan|verify
     memory recall|add
     project init|status|plan|tasks|history|close|conformance
+    mcp
     logs
     doctor
     backup

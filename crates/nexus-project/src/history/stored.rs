@@ -1,0 +1,211 @@
+//! The memory of `history.json` on disk, so that a new process need not read the whole history. It
+//! lies in our own folder and is never a second truth: it counts only as long as the history is, by
+//! device, inode, size and time, in a state that our own appends brought about, and the text before
+//! the end of its cycles has the hash it had.
+//!
+//! The file is a short mark, renewed in place with each append, and a body, written anew now and then.
+//! What was appended since the body was written is read from the history.
+
+use std::fs::File;
+use std::os::unix::fs::{FileExt as _, OpenOptionsExt as _};
+use std::path::Path;
+
+use nexus_base::failpoint;
+use nexus_base::file::{self, Durability};
+
+use super::index::{Entry, Index, Stamp, WORDS};
+use crate::document::{self, FILE_MODE};
+
+/// Says what this is and in which form.
+const MAGIC: u64 = u64::from_le_bytes(*b"nxhist\x00\x01");
+/// Words of the mark: magic, five of the stamp, the reading it goes back to, a checksum.
+const MARK: usize = 8;
+/// Words before the entries: count, end of the cycles, highest plan id, witness, checksum.
+const HEAD: usize = 5;
+/// Smallest history worth it, in bytes; a smaller one is read in less than a millisecond.
+const SMALLEST: u64 = 64 * 1024;
+/// Cycles that may be missing in the body before it is written anew.
+const MOST_MISSING: usize = 512;
+
+/// Returns what was remembered, if it still counts. The caller reads on from there.
+pub(super) fn load(memory: &Path, history: &File, path: &Path, now: Stamp) -> Option<Index> {
+    if now.size < SMALLEST {
+        return None;
+    }
+    let bytes = document::read_bytes(memory).ok()??;
+    let words: Vec<u64> = bytes
+        .chunks_exact(8)
+        .map(|word| word.try_into().map(u64::from_le_bytes).unwrap_or_default())
+        .collect();
+    let (mark, body) = words.split_at_checked(MARK)?;
+    let reading = *mark.get(MARK - 2)?;
+    if mark != marked(now, reading) {
+        return None;
+    }
+    let index = decode(body, now, reading)?;
+    // Before the end of its cycles nothing may have changed.
+    (index.look(history, path).ok()? == index.witness).then_some(index)
+}
+
+/// Returns whether the history came into the state `now` by our appends alone since it was read whole
+/// in `reading`.
+pub(super) fn vouches(memory: &Path, now: Stamp, reading: u64) -> bool {
+    let mut bytes = [0; MARK * 8];
+    let Ok(Some(file)) = document::open(memory) else { return false };
+    file.read_exact_at(&mut bytes, 0).is_ok() && in_bytes(&marked(now, reading)) == bytes
+}
+
+/// Notes the state after an append of ours, or after the history was read whole. Nothing depends on
+/// it: what cannot be written is read from the history next time.
+pub(super) fn note(memory: &Path, index: &mut Index) {
+    let is_ours = memory.parent().is_some_and(Path::is_dir);
+    if index.stamp.size < SMALLEST || !is_ours {
+        return;
+    }
+    if is_near(index) && renew(memory, index) {
+        return;
+    }
+    let words: Vec<u64> = marked(index.stamp, index.reading).into_iter().chain(encode(index)).collect();
+    failpoint::hit("project.index.store");
+    if file::replace(memory, &in_bytes(&words), FILE_MODE, Durability::Crash).is_ok() {
+        index.stored = index.entries.len();
+    }
+    failpoint::hit("project.index.stored");
+}
+
+/// Returns whether the body on disk lacks little of what is known.
+pub(super) fn is_near(index: &Index) -> bool {
+    index.stored > 0 && index.entries.len() - index.stored <= MOST_MISSING
+}
+
+/// Writes the mark in place; false when there is no body of the same reading behind it.
+fn renew(memory: &Path, index: &Index) -> bool {
+    let flags = i32::try_from(rustix::fs::OFlags::NOFOLLOW.bits()).unwrap_or(0);
+    let opened = File::options().read(true).write(true).custom_flags(flags).open(memory);
+    let Ok(file) = opened else { return false };
+    let mut reading = [0; 8];
+    let same = file.read_exact_at(&mut reading, (MARK as u64 - 2) * 8).is_ok()
+        && u64::from_le_bytes(reading) == index.reading;
+    failpoint::hit("project.index.renew");
+    same && file.write_all_at(&in_bytes(&marked(index.stamp, index.reading)), 0).is_ok()
+}
+
+fn marked(stamp: Stamp, reading: u64) -> [u64; MARK] {
+    let (seconds, nanoseconds) = stamp.modified;
+    let words = [
+        MAGIC,
+        stamp.device,
+        stamp.inode,
+        stamp.size,
+        seconds.cast_unsigned(),
+        nanoseconds.cast_unsigned(),
+        reading,
+    ];
+    let [magic, device, inode, size, seconds, nanoseconds, reading] = words;
+    [magic, device, inode, size, seconds, nanoseconds, reading, checksum(&words)]
+}
+
+fn encode(index: &Index) -> Vec<u64> {
+    let mut words = Vec::with_capacity(HEAD + index.entries.len() * (2 + WORDS));
+    words.extend([index.entries.len() as u64, index.elements_end, index.highest_plan_id, index.witness, 0]);
+    words.extend(index.entries.iter().flat_map(|entry| [entry.offset, entry.length as u64]));
+    words.extend(&index.filters);
+    let sum = checksum(&words);
+    if let Some(place) = words.get_mut(HEAD - 1) {
+        *place = sum;
+    }
+    words
+}
+
+fn decode(body: &[u64], stamp: Stamp, reading: u64) -> Option<Index> {
+    let (head, rest) = body.split_at_checked(HEAD)?;
+    let [count, elements_end, highest_plan_id, witness, sum] = *head else { return None };
+    let count = usize::try_from(count).ok()?;
+    if rest.len() != count.checked_mul(2 + WORDS)? || elements_end > stamp.size {
+        return None;
+    }
+    let whole = checksum_of([&[count as u64, elements_end, highest_plan_id, witness, 0], rest].into_iter());
+    if whole != sum {
+        return None;
+    }
+    let (places, filters) = rest.split_at_checked(count * 2)?;
+    let mut entries = Vec::with_capacity(count);
+    let mut after = 0;
+    for place in places.chunks_exact(2) {
+        let [offset, length] = *place else { return None };
+        let end = offset.checked_add(length)?;
+        if offset < after || end > elements_end {
+            return None;
+        }
+        after = end;
+        entries.push(Entry { offset, length: usize::try_from(length).ok()? });
+    }
+    Some(Index {
+        entries,
+        filters: filters.to_vec(),
+        highest_plan_id,
+        elements_end,
+        stamp,
+        witness,
+        stored: count,
+        reading,
+    })
+}
+
+fn in_bytes(words: &[u64]) -> Vec<u8> {
+    words.iter().flat_map(|word| word.to_le_bytes()).collect()
+}
+
+fn checksum(words: &[u64]) -> u64 {
+    checksum_of(std::iter::once(words))
+}
+
+/// Tells a torn file from a whole one; nobody has to be kept from forging it.
+fn checksum_of<'words>(parts: impl Iterator<Item = &'words [u64]>) -> u64 {
+    parts.flatten().fold(0x9E37_79B9_7F4A_7C15, |sum: u64, word| {
+        (sum.rotate_left(5) ^ word).wrapping_mul(0x517C_C1B7_2722_0A95)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn index(count: u64) -> Index {
+        let stamp = Stamp { device: 1, inode: 2, size: 1_000_000, modified: (3, 4) };
+        Index {
+            entries: (0..count).map(|at| Entry { offset: 10 + at * 100, length: 90 }).collect(),
+            filters: (0..count * WORDS as u64).collect(),
+            highest_plan_id: 7,
+            elements_end: 10 + count * 100,
+            stamp,
+            witness: 99,
+            stored: 0,
+            reading: 5,
+        }
+    }
+
+    #[test]
+    fn what_was_written_is_read() {
+        let index = index(3);
+        let read = decode(&encode(&index), index.stamp, 5).unwrap();
+        assert_eq!((read.entries, read.filters), (index.entries, index.filters));
+        assert_eq!((read.highest_plan_id, read.elements_end, read.witness, read.stored), (7, 310, 99, 3));
+    }
+
+    #[test]
+    fn whatever_is_damaged_does_not_count() {
+        let index = index(2);
+        let words = encode(&index);
+        for cut in 0..words.len() {
+            assert!(decode(&words[..cut], index.stamp, 5).is_none(), "{cut}");
+        }
+        for at in 0..words.len() {
+            let mut words = words.clone();
+            words[at] ^= 1 << 20;
+            assert!(decode(&words, index.stamp, 5).is_none(), "{at}");
+        }
+        let small = Stamp { size: 100, ..index.stamp };
+        assert!(decode(&words, small, 5).is_none(), "a history that ends before its cycles");
+    }
+}

@@ -1,0 +1,49 @@
+//! `nexus mcp`: the tools of a project for a program that speaks MCP on our standard streams.
+
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use clap::Args;
+use nexus_project::{Project, ProjectTools};
+
+use crate::failure::{Failure, Outcome, chain};
+
+/// Threads that calls may keep waiting at once; more wait for one of these.
+const CALLS_AT_ONCE: usize = 8;
+
+/// Arguments of `nexus mcp`.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Standard output carries the protocol and nothing else; messages for people go to standard error.
+
+Examples:
+  nexus mcp
+  claude mcp add nexus -- nexus mcp --project ~/code/shop")]
+pub(crate) struct Arguments {
+    /// The project's folder [default: the nearest one that holds .nexus/, or the working folder]
+    #[arg(long, value_name = "PATH")]
+    project: Option<PathBuf>,
+}
+
+/// Runs `nexus mcp`.
+pub(crate) fn run(arguments: &Arguments) -> Outcome {
+    let here = Path::new(".");
+    let root = match &arguments.project {
+        Some(folder) => folder.clone(),
+        None => Project::find(here).unwrap_or_else(|| here.to_owned()),
+    };
+    let tools = ProjectTools::open(&root).map_err(|error| {
+        Failure::new(error.message()).hint("name an existing folder with --project")
+    })?;
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_time()
+        .max_blocking_threads(CALLS_AT_ONCE)
+        .build()
+        .map_err(|error| Failure::new(format!("starting the event loop: {error}")))?;
+    let input = io::BufReader::with_capacity(64 * 1024, io::stdin());
+    let served = runtime.block_on(nexus_mcp::serve_lines(Arc::new(tools), input, io::stdout()));
+    // Input may still be waited for when output is gone; nothing is owed to it.
+    runtime.shutdown_background();
+    served.map_err(|error| Failure::new(chain(&error)))
+}

@@ -78,7 +78,7 @@ impl Draft {
             output: tokens(output),
             ..Usage::default()
         };
-        ModelReply { content, stop, usage }
+        ModelReply { content, stop, usage, model: None }
     }
 }
 

@@ -3,12 +3,26 @@
 //! The offline guide implements the same trait, so nothing above this room can tell a network
 //! model from a local one. Provider wire formats stay inside this room.
 
+mod anthropic;
+mod chain;
+mod client;
 mod conversation;
 mod error;
+mod local;
 mod model;
+mod openai;
 mod probe;
+mod provider;
+mod refusal;
+mod sse;
+mod table;
 
+pub use chain::{Chain, Keys, Learned, Link, MayUse, Needs, Patience};
+pub use client::{Access, Client, Endpoint, Timeouts};
 pub use conversation::{Content, Conversation, Message, Role, StopReason, Usage};
-pub use error::ModelError;
+pub use error::{ModelError, Tried};
+pub use local::{LOCAL_SERVERS, LocalModel, LocalServer, discover, local_base, local_name};
 pub use model::{Model, ModelEvent, ModelName, ModelReply, ReplySink};
 pub use probe::{ProbeRequest, Verdict, probe};
+pub use provider::{Chat, PROVIDERS, Provider, Wire, provider};
+pub use table::{ModelFacts, ModelTable, Prices};

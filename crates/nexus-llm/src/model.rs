@@ -43,6 +43,8 @@ pub struct ModelReply {
     pub stop: StopReason,
     /// What it cost.
     pub usage: Usage,
+    /// Which model answered, where that may be another than the one asked first.
+    pub model: Option<ModelName>,
 }
 
 /// Something that continues a conversation.

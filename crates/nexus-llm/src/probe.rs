@@ -9,6 +9,8 @@ use nexus_net::{BaseUrl, Net, NetError, Reach, Request};
 use secrecy::SecretString;
 use serde_json::Value;
 
+use crate::provider::{self, Provider, Speech};
+
 /// Longest a provider may take.
 const DEADLINE: Duration = Duration::from_secs(8);
 /// How much of an answer is looked at.
@@ -16,9 +18,9 @@ const LONGEST_ANSWER: usize = 64 * 1024;
 /// How much of a provider's own words is passed on.
 const LONGEST_REASON: usize = 200;
 /// Version of Anthropic's interface.
-const ANTHROPIC_VERSION: &str = "2023-06-01";
+pub(crate) const ANTHROPIC_VERSION: &str = "2023-06-01";
 /// What marks a login token instead of a key there.
-const ANTHROPIC_LOGIN: &str = "oauth-2025-04-20";
+pub(crate) const ANTHROPIC_LOGIN: &str = "oauth-2025-04-20";
 
 /// What to ask.
 #[derive(Debug, Clone, Copy)]
@@ -67,53 +69,9 @@ pub enum Verdict {
     NoProbe,
 }
 
-/// How a provider is asked.
-struct Provider {
-    service: &'static str,
-    base: &'static str,
-    path: &'static str,
-    speech: Speech,
-}
-
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Speech {
-    Anthropic,
-    Bearer,
-    Google,
-}
-
-const fn bearer(service: &'static str, base: &'static str, path: &'static str) -> Provider {
-    Provider { service, base, path, speech: Speech::Bearer }
-}
-
-const PROVIDERS: &[Provider] = &[
-    Provider {
-        service: "anthropic",
-        base: "https://api.anthropic.com",
-        path: "v1/models",
-        speech: Speech::Anthropic,
-    },
-    bearer("openai", "https://api.openai.com", "v1/models"),
-    Provider {
-        service: "gemini",
-        base: "https://generativelanguage.googleapis.com",
-        path: "v1beta/models",
-        speech: Speech::Google,
-    },
-    // Its list of models is open to everybody; its page about the key is not.
-    bearer("openrouter", "https://openrouter.ai/api", "v1/key"),
-    bearer("groq", "https://api.groq.com/openai", "v1/models"),
-    bearer("mistral", "https://api.mistral.ai", "v1/models"),
-    bearer("deepseek", "https://api.deepseek.com", "v1/models"),
-    bearer("xai", "https://api.x.ai", "v1/models"),
-    bearer("qwen", "https://dashscope-intl.aliyuncs.com/compatible-mode", "v1/models"),
-    bearer("github", "https://api.github.com", "user"),
-    bearer("huggingface", "https://huggingface.co", "api/whoami-v2"),
-];
-
 /// Asks the provider whether it accepts a secret.
 pub async fn probe(net: &Net, request: &ProbeRequest<'_>, secret: &SecretString) -> Verdict {
-    let Some(provider) = PROVIDERS.iter().find(|provider| provider.service == request.service) else {
+    let Some(provider) = provider::provider(request.service) else {
         return Verdict::NoProbe;
     };
     match ask(net, provider, request, secret).await {
@@ -129,12 +87,7 @@ async fn ask(
     secret: &SecretString,
 ) -> Result<Verdict, NetError> {
     let base = BaseUrl::parse(request.base_url.unwrap_or(provider.base))?;
-    // Some people configure `…/v1`, as other tools want it, some do not.
-    let path = match provider.path.strip_prefix("v1/") {
-        Some(rest) if base.as_str().ends_with("/v1") => rest,
-        _ => provider.path,
-    };
-    let question = Request::get(base.join(path)).deadline(DEADLINE).idle(DEADLINE);
+    let question = Request::get(provider::address(&base, provider.probe)).deadline(DEADLINE).idle(DEADLINE);
     let question = match (provider.speech, request.kind) {
         (Speech::Anthropic, Kind::Oauth) => question
             .header("anthropic-version", ANTHROPIC_VERSION)
@@ -187,7 +140,7 @@ fn judge(status: u16, retry_after: Option<Duration>, text: &str, is_tool_login: 
 }
 
 /// Returns the provider's own words, on one line and short.
-fn said(text: &str) -> String {
+pub(crate) fn said(text: &str) -> String {
     let parsed: Option<Value> = serde_json::from_str(text).ok();
     let message = parsed.as_ref().and_then(|value| {
         let error = value.get("error").unwrap_or(value);

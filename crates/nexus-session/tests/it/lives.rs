@@ -154,7 +154,7 @@ impl Model for Player {
             name: name.to_owned(),
             input,
         }));
-        Ok(ModelReply { content, stop: StopReason::EndTurn, usage: Usage::default() })
+        Ok(ModelReply { content, stop: StopReason::EndTurn, usage: Usage::default(), model: None })
     }
 }
 

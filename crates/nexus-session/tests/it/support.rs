@@ -6,8 +6,9 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use async_trait::async_trait;
+use nexus_agent::ports::{Free, Hooks, NoHooks, Spending};
 use nexus_agent::tools::{FileAccess, FileTools};
-use nexus_agent::{Agent, AgentParts, Limits, Role, Toolbox};
+use nexus_agent::{Agent, AgentParts, Limits, Role, Toolbox, Window};
 use nexus_base::id::{BootId, EventId, QueueItemId, RequestId, SessionLabel, new_ulid};
 use nexus_llm::{
     Content, Conversation, Model, ModelError, ModelEvent, ModelName, ModelReply, ReplySink, StopReason, Usage,
@@ -44,6 +45,8 @@ pub(crate) enum Act {
     Hang(&'static str),
     /// Fails.
     Fail(&'static str),
+    /// Finds the conversation too long.
+    TooLong,
     /// Waits to be told, then fails.
     HangThenFail(&'static str),
     /// Panics.
@@ -156,6 +159,7 @@ impl Model for Script {
                 self.fail.notified().await;
                 return Err(ModelError::Rejected { provider: "test".into(), reason: reason.into() });
             }
+            Act::TooLong => return Err(ModelError::ContextTooLong),
             Act::Fail(reason) => {
                 return Err(ModelError::Rejected { provider: "test".into(), reason: reason.into() });
             }
@@ -168,7 +172,27 @@ impl Model for Script {
             name: name.to_owned(),
             input,
         }));
-        Ok(ModelReply { content, stop, usage })
+        Ok(ModelReply { content, stop, usage, model: None })
+    }
+}
+
+/// What a test may want otherwise than usual.
+#[derive(Clone)]
+pub(crate) struct Extras {
+    pub(crate) limits: Limits,
+    pub(crate) window: Window,
+    pub(crate) spending: Arc<dyn Spending>,
+    pub(crate) hooks: Arc<dyn Hooks>,
+}
+
+impl Default for Extras {
+    fn default() -> Self {
+        Self {
+            limits: Limits::default(),
+            window: Window::default(),
+            spending: Arc::new(Free),
+            hooks: Arc::new(NoHooks),
+        }
     }
 }
 
@@ -176,11 +200,20 @@ struct TestEngine {
     layout: Layout,
     model: Arc<dyn Model>,
     store: Store,
+    extras: Extras,
 }
 
 impl Engine for TestEngine {
     fn speaker(&self) -> String {
         String::new()
+    }
+
+    fn hooks(&self, _request: &AgentRequest<'_>) -> Arc<dyn Hooks> {
+        Arc::clone(&self.extras.hooks)
+    }
+
+    fn spending(&self, _request: &AgentRequest<'_>) -> Arc<dyn Spending> {
+        Arc::clone(&self.extras.spending)
     }
 
     fn agent(&self, request: &AgentRequest<'_>) -> Result<Agent, String> {
@@ -200,12 +233,13 @@ impl Engine for TestEngine {
             layout: self.layout.clone(),
             settings: Arc::new(loaded.settings),
             model: Arc::clone(&self.model),
-            toolbox: Toolbox::new(
-                request.role,
-                Arc::new(files),
-                nexus_memory::Memory::new(&self.store),
-            ),
-            limits: Limits::default(),
+            toolbox: Toolbox::new(request.role, Arc::new(files), nexus_memory::Memory::new(&self.store)),
+            limits: self.extras.limits,
+            window: self.extras.window.clone(),
+            assignment: nexus_agent::Assignment {
+                task: request.session.task.clone(),
+                ..nexus_agent::Assignment::default()
+            },
         }))
     }
 
@@ -293,12 +327,22 @@ pub(crate) fn life(
     observer: Arc<dyn Observer>,
     limits: BrokerLimits,
 ) -> (Store, Broker) {
+    life_with(root, model, observer, limits, Extras::default())
+}
+
+fn life_with(
+    root: &std::path::Path,
+    model: Arc<dyn Model>,
+    observer: Arc<dyn Observer>,
+    limits: BrokerLimits,
+    extras: Extras,
+) -> (Store, Broker) {
     let layout = Layout::new(root);
     let store = Store::open(&layout.data(), OpenMode::ReadWrite).unwrap();
     let broker = Broker::new(BrokerParts {
         agents: store.agents().clone(),
         boot: BootId::generate(),
-        engine: Arc::new(TestEngine { layout, model, store: store.clone() }),
+        engine: Arc::new(TestEngine { layout, model, store: store.clone(), extras }),
         observer,
         limits,
     });
@@ -307,20 +351,36 @@ pub(crate) fn life(
 
 impl Room {
     pub(crate) fn new(model: Arc<Script>, limits: BrokerLimits) -> Self {
+        Self::with(model, limits, Extras::default())
+    }
+
+    /// A room with something unusual in it.
+    pub(crate) fn with(model: Arc<Script>, limits: BrokerLimits, extras: Extras) -> Self {
         let (folder, root) = workspace();
-        let mut room = Self::open(&root, model, limits);
+        let mut room = Self::open_with(&root, model, limits, extras);
         room._folder = Some(folder);
         room
     }
 
     /// Begins another life over the same files.
     pub(crate) fn open(root: &std::path::Path, model: Arc<Script>, limits: BrokerLimits) -> Self {
+        Self::open_with(root, model, limits, Extras::default())
+    }
+
+    /// Begins another life with something unusual in it.
+    pub(crate) fn open_with(
+        root: &std::path::Path,
+        model: Arc<Script>,
+        limits: BrokerLimits,
+        extras: Extras,
+    ) -> Self {
         let watcher = Arc::new(Watcher::default());
-        let (store, broker) = life(
+        let (store, broker) = life_with(
             root,
             Arc::clone(&model) as Arc<dyn Model>,
             Arc::clone(&watcher) as Arc<dyn Observer>,
             limits,
+            extras,
         );
         Self { _folder: None, root: root.to_owned(), store, broker, watcher, model }
     }

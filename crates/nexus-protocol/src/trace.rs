@@ -86,6 +86,15 @@ pub struct ToolCallView {
     pub spawned_session: Option<SessionLabel>,
 }
 
+/// What was decided about a request.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct AccessView {
+    /// allow, deny, ask.
+    pub decision: String,
+    /// The policy that decided; none when no policy matched.
+    pub policy: Option<String>,
+}
+
 /// One request and what it led to.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
@@ -104,6 +113,9 @@ pub struct RequestView {
     pub stage: String,
     /// processing, completed, skipped, denied, handled_by_automation, failed, interrupted.
     pub status: String,
+    /// What was decided about it, and by which policy; absent for what it led to.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub access: Option<AccessView>,
     /// Session it ran in.
     pub session: Option<SessionLabel>,
     /// Turn it produced.

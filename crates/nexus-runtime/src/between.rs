@@ -68,6 +68,15 @@ impl Passing {
         self.place = Some(Place { session: session.clone(), before, _arrived: arrived });
     }
 
+    /// Gives its place up without arriving; it is still on the way.
+    pub(crate) fn step_aside(&mut self) {
+        let Some(place) = self.place.take() else { return };
+        let mut state = self.between.lock();
+        if state.tails.get(&place.session).is_some_and(|(last, _)| *last == self.request) {
+            state.tails.remove(&place.session);
+        }
+    }
+
     /// Waits until whatever was before it on the way has arrived or given up.
     pub(crate) async fn my_turn(&mut self) {
         if let Some(before) = self.place.as_mut().and_then(|place| place.before.take()) {
@@ -79,14 +88,8 @@ impl Passing {
 
 impl Drop for Passing {
     fn drop(&mut self) {
-        let mut state = self.between.lock();
-        state.requests.remove(&self.request);
-        if let Some(place) = &self.place
-            && state.tails.get(&place.session).is_some_and(|(last, _)| *last == self.request)
-        {
-            state.tails.remove(&place.session);
-        }
-        drop(state);
+        self.step_aside();
+        self.between.lock().requests.remove(&self.request);
         self.between.moved.send_replace(());
     }
 }
@@ -117,6 +120,12 @@ mod tests {
             waiting.await;
         }
         between.settled(&RequestId::new("first")).await;
+        // One that steps aside lets the next one by and is still on the way.
+        let mut third = pass("third", &garden);
+        second.step_aside();
+        third.my_turn().await;
+        assert!(between.lock().requests.contains(&RequestId::new("second")));
+        drop(third);
         drop((second, other));
         assert!(between.lock().requests.is_empty() && between.lock().tails.is_empty());
     }

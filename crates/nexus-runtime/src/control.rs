@@ -11,7 +11,7 @@ mod metrics;
 mod rows;
 mod tokens;
 
-use nexus_identity::{Approvals, Operation, Tokens};
+use nexus_identity::{Operation, Tokens};
 use nexus_protocol::control as wire;
 use nexus_protocol::methods::{Action, Method, Path};
 use serde::Serialize;
@@ -35,11 +35,8 @@ pub(crate) struct Control {
     /// How the daemon was started, to read its configuration again.
     pub(crate) options: StartOptions,
     pub(crate) tokens: Tokens,
-    pub(crate) approvals: Approvals,
     /// Counts up whenever a token may have stopped working.
     pub(crate) tokens_changed: watch::Sender<u64>,
-    /// Counts up whenever a request for consent was answered.
-    pub(crate) answered: watch::Sender<u64>,
     /// One configuration edit at a time.
     pub(crate) editing: tokio::sync::Mutex<()>,
 }
@@ -49,9 +46,7 @@ impl Control {
         Self {
             options,
             tokens: Tokens::new(identity.clone()),
-            approvals: Approvals::new(identity.clone()),
             tokens_changed: watch::Sender::new(0),
-            answered: watch::Sender::new(0),
             editing: tokio::sync::Mutex::new(()),
         }
     }
@@ -85,8 +80,8 @@ impl Runtime {
                 let tail: wire::LogsTail = read(params)?;
                 self.logs_tail(tail.lines.unwrap_or(LISTED)).await
             }
-            Method::ChatSend => shown(&self.chat_send(read(params)?).await?),
-            Method::ChatInject => shown(&self.chat_inject(read(params)?).await?),
+            Method::ChatSend => shown(&self.chat_send(caller, read(params)?).await?),
+            Method::ChatInject => shown(&self.chat_inject(caller, read(params)?).await?),
             Method::ChatHistory => {
                 let of: wire::HistoryOf = read(params)?;
                 shown(&self.chat_history(of.session, rows(of.limit)?).await?)

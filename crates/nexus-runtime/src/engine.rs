@@ -78,6 +78,19 @@ impl Workshop {
         self.persona().map(|persona| persona.slug.as_str().to_owned()).unwrap_or_default()
     }
 
+    /// Tells whether a folder of that name holds a persona.
+    pub(crate) fn has_persona(&self, name: &str) -> bool {
+        let is_folder_name = persona::Slug::from_name(name).is_some_and(|slug| slug.as_str() == name);
+        let found = is_folder_name && self.layout.agents().join(name).join("IDENTITY.md").is_file();
+        if !found {
+            tracing::warn!(
+                persona = name,
+                "a policy names a persona that does not exist; the usual one answers"
+            );
+        }
+        found
+    }
+
     fn persona(&self) -> Option<Persona> {
         persona::active_persona(&self.layout, &self.settings()).unwrap_or_else(|error| {
             tracing::warn!(%error, "the persona could not be read");

@@ -13,6 +13,7 @@ mod error;
 mod init;
 mod observer;
 mod pipeline;
+mod questions;
 mod recover;
 pub mod report;
 mod run_socket;

@@ -1,40 +1,43 @@
 //! The way in: stages one to four of every request, from the durable insert to the queue.
 
+mod decide;
+mod wish;
+
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use nexus_base::clock::Timestamp;
 use nexus_base::failpoint;
-use nexus_base::id::{EntityId, EventId, QueueItemId, RequestId, SessionLabel, new_ulid, to_hex};
-use nexus_identity::{Access, Decision, Principal, Source};
-use nexus_protocol::chat::{
-    ChatAccepted, ChatSend, LONGEST_IDEMPOTENCY_KEY, LONGEST_MESSAGE, QueueMode as WireQueueMode,
-};
+use nexus_base::id::{EntityId, QueueItemId, RequestId, SessionLabel, new_ulid};
+use nexus_identity::Access;
+use nexus_protocol::chat::{ChatAccepted, ChatSend};
 use nexus_protocol::framing::key;
 use nexus_protocol::trace::Stage;
 use nexus_session::Broker;
-use nexus_store::agents::{ItemKind, ItemMode, NewItem, NewSession, SessionRole};
-use nexus_store::events::{AcceptedEvent, Event, InboxOutcome, NewEvent, Received};
-use nexus_store::runtime::{NewRequest, RequestStatus, RequestUpdate, StageTiming};
+use nexus_store::agents::{ItemKind, NewItem, NewSession, SessionRole};
+use nexus_store::events::{AcceptedEvent, Event, NewEvent, Received};
+use nexus_store::runtime::{NewRequest, RequestUpdate, StageTiming};
 use nexus_store::{Store, StoreError};
-use nexus_workspace::config::QueueMode;
-use serde_json::{Value, json};
-use sha2::{Digest, Sha256};
+use serde_json::json;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
+use self::decide::{Decided, Run, microseconds};
+pub(crate) use self::wish::check_label;
+use self::wish::{Wish, duplicate, hash};
 use crate::RuntimeError;
 use crate::between::{Between, Passing};
 use crate::engine::Workshop;
 use crate::observer::Recorder;
+use crate::questions::Questions;
 
 /// Source of everything that comes over the control plane.
 const CONTROL_PLANE: &str = "control-plane";
 /// First and longest pause before a message that could not be queued is tried again.
 const FIRST_PAUSE: Duration = Duration::from_secs(1);
 const LONGEST_PAUSE: Duration = Duration::from_secs(30);
-/// Longest session label a person may name.
-const LONGEST_LABEL: usize = 200;
+/// Longer than any question stands.
+const LONGEST_HOLD: Duration = Duration::from_secs(48 * 3600);
 
 /// Stages one to four.
 #[derive(Debug)]
@@ -44,17 +47,11 @@ pub(crate) struct Pipeline {
     recorder: Arc<Recorder>,
     workshop: Arc<Workshop>,
     pub(crate) access: Access,
+    questions: Arc<Questions>,
     owner: EntityId,
     tasks: TaskTracker,
     stopping: CancellationToken,
     between: Arc<Between>,
-}
-
-/// What a person asked for besides the words, kept with the event so that a restart can go on.
-struct Wish {
-    session: SessionLabel,
-    mode: ItemMode,
-    kind: ItemKind,
 }
 
 impl Pipeline {
@@ -63,6 +60,7 @@ impl Pipeline {
         broker: Broker,
         recorder: Arc<Recorder>,
         workshop: Arc<Workshop>,
+        questions: Arc<Questions>,
         owner: EntityId,
     ) -> Self {
         let access = Access::new(store.identity().clone());
@@ -72,6 +70,7 @@ impl Pipeline {
             recorder,
             workshop,
             access,
+            questions,
             owner,
             tasks: TaskTracker::new(),
             stopping: CancellationToken::new(),
@@ -85,28 +84,22 @@ impl Pipeline {
     }
 
     /// Stage one: durable, then acknowledged; the rest goes on without the caller.
-    pub(crate) async fn accept(self: &Arc<Self>, send: ChatSend) -> Result<ChatAccepted, RuntimeError> {
-        self.accept_as(send, ItemKind::Message).await
-    }
-
-    /// Like [`Pipeline::accept`], for words that are not the person's own.
-    pub(crate) async fn accept_as(
+    pub(crate) async fn accept(
         self: &Arc<Self>,
         send: ChatSend,
         kind: ItemKind,
+        caller: &str,
     ) -> Result<ChatAccepted, RuntimeError> {
         let (started, watch) = (Timestamp::now(), Instant::now());
         // A key that somebody pastes into a conversation would lie in three databases for ever.
         let send = ChatSend { message: self.recorder.redactor.redact(&send.message), ..send };
-        let wish = Wish { kind, ..self.read_wish(&send)? };
+        let wish = self.read_wish(&send, kind, caller)?;
         let body_hash = hash(&send);
         let source_id = send.idempotency_key.clone().unwrap_or_else(new_ulid);
         let mut event = NewEvent::message(CONTROL_PLANE, &source_id, self.owner.as_str(), &send.message);
         event.container_kind = Some("dm".to_owned());
         event.container_id = Some(wish.session.to_string());
-        event.metadata = Some(
-            json!({"session": wish.session.as_str(), "mode": wish.mode.as_str(), "kind": wish.kind.as_str()}),
-        );
+        event.metadata = Some(wish.to_json());
         let event_id = event.id();
         let request_id = RequestId::generate();
         let mut passing = self.between.enter(&request_id);
@@ -123,45 +116,35 @@ impl Pipeline {
         self.begin_trace(&event, &request_id, &wish.session, started, watch);
         let (pipeline, id, session) = (Arc::clone(self), request_id.clone(), wish.session.clone());
         self.tasks.spawn(async move {
-            pipeline.carry_on(&event, &id, &wish, passing).await;
+            pipeline.carry_on(&event, &id, &wish, passing, None).await;
         });
         failpoint::hit("s1.acknowledged");
         Ok(ChatAccepted { request_id, event_id, session, duplicate: false })
     }
 
     /// Goes on with an event that an earlier life of the daemon acknowledged.
-    pub(crate) async fn readmit(&self, accepted: &AcceptedEvent) -> Result<(), StoreError> {
-        let text = |name: &str| {
-            let metadata = accepted.event.body.metadata.as_ref()?;
-            metadata.get(name)?.as_str().map(str::to_owned)
-        };
-        let wish = Wish {
-            session: text("session").map_or_else(|| self.owner_session(), SessionLabel::new),
-            mode: match text("mode").as_deref() {
-                Some("interrupt") => ItemMode::Interrupt,
-                Some("collect") => ItemMode::Collect,
-                Some(_) | None => ItemMode::Followup,
-            },
-            kind: match text("kind").as_deref() {
-                Some("system") => ItemKind::System,
-                Some(_) | None => ItemKind::Message,
-            },
-        };
+    pub(crate) async fn readmit(self: &Arc<Self>, accepted: &AcceptedEvent) -> Result<(), StoreError> {
+        let wish = Wish::of(accepted, || self.owner_session());
         // One that is in its queue is carried on from there; one that has ended only has to be told
         // again, because a loss of power may have taken the other files' knowledge of it.
         if self.broker.tell_again(&accepted.request_id).await?.is_some() {
             return Ok(());
         }
-        self.begin_trace(
-            &accepted.event,
-            &accepted.request_id,
-            &wish.session,
-            accepted.accepted_at,
-            Instant::now(),
-        );
-        match self.decide(&accepted.event, &accepted.request_id, &wish).await? {
-            Some(permissions) => self.admit(&accepted.event, &accepted.request_id, &wish, &permissions).await,
-            None => Ok(()),
+        let (event, request) = (&accepted.event, &accepted.request_id);
+        self.begin_trace(event, request, &wish.session, accepted.accepted_at, Instant::now());
+        match self.decide(event, request, &wish).await? {
+            Decided::Ended => Ok(()),
+            Decided::Run(run) if remaining(event, &run).is_zero() => self.admit(event, request, &run).await,
+            // Nobody waits for these before the daemon is ready.
+            later @ (Decided::Run(_) | Decided::Held { .. }) => {
+                let mut passing = self.between.enter(request);
+                passing.line_up(&wish.session);
+                let (pipeline, event, request) = (Arc::clone(self), event.clone(), request.clone());
+                self.tasks.spawn(async move {
+                    pipeline.carry_on(&event, &request, &wish, passing, Some(later)).await;
+                });
+                Ok(())
+            }
         }
     }
 
@@ -179,15 +162,21 @@ impl Pipeline {
 
     /// Brings an acknowledged message to its queue, however often that takes: only a stop ends it
     /// early, and then the open promise in the inbox makes the next start go on.
-    async fn carry_on(&self, event: &Event, request: &RequestId, wish: &Wish, mut passing: Passing) {
+    async fn carry_on(
+        &self,
+        event: &Event,
+        request: &RequestId,
+        wish: &Wish,
+        mut passing: Passing,
+        mut decided: Option<Decided>,
+    ) {
         let mut pause = FIRST_PAUSE;
         loop {
-            let attempt = async {
-                let Some(permissions) = self.decide(event, request, wish).await? else { return Ok(()) };
-                passing.my_turn().await;
-                self.admit(event, request, wish, &permissions).await
+            let error = match self.step(event, request, wish, &mut passing, decided.take()).await {
+                Ok(Step::Over) => return,
+                Ok(Step::Again) => continue,
+                Err(error) => error,
             };
-            let Err(error) = attempt.await else { return };
             tracing::error!(%request, %error, hint = ?error.hint(), "an accepted message could not be queued");
             let update = RequestUpdate {
                 error_stage: Some(Stage::RunAutomations.name().to_owned()),
@@ -202,78 +191,55 @@ impl Pipeline {
         }
     }
 
-    /// Stages two to four; returns what the request may do, or nothing when it ends here (S2).
-    async fn decide(
+    /// Takes a message as far as it goes without an answer of the owner's, or waits for that answer.
+    async fn step(
         &self,
         event: &Event,
         request: &RequestId,
         wish: &Wish,
-    ) -> Result<Option<Value>, StoreError> {
-        let clock = StageClock::start();
-        let principal = self.access.principal(Source::Owner { entity: self.owner.clone() }).await?;
-        let update = RequestUpdate {
-            principal_id: principal.entity_id().cloned(),
-            principal_type: Some(principal.kind().to_owned()),
-            principal_is_user: Some(matches!(principal, Principal::Owner { .. })),
-            ..RequestUpdate::default()
+        passing: &mut Passing,
+        decided: Option<Decided>,
+    ) -> Result<Step, StoreError> {
+        let decided = match decided {
+            Some(decided) => decided,
+            None => self.decide(event, request, wish).await?,
         };
-        self.recorder.stage(
-            request,
-            request,
-            Stage::ResolveIdentity,
-            clock.stop(Stage::ResolveIdentity),
-            update,
-        );
-
-        let clock = StageClock::start();
-        let verdict = self.access.decide(&principal, &event.id, &wish.session);
-        let update = RequestUpdate {
-            access_decision: Some(verdict.decision.as_str().to_owned()),
-            access_policy: verdict.policy.clone(),
-            permissions: Some(verdict.permissions.to_json()),
-            session_key: Some(wish.session.clone()),
-            ..RequestUpdate::default()
-        };
-        self.recorder.stage(request, request, Stage::ResolveAccess, clock.stop(Stage::ResolveAccess), update);
-        if verdict.decision != Decision::Allow {
-            self.store.events().close_inbox(event.id.clone(), InboxOutcome::Denied).await?;
-            self.store.runtime().request_finished_later(
-                request.clone(),
-                RequestStatus::Denied,
-                RequestUpdate::default(),
-            );
-            failpoint::hit("s2.closed");
-            return Ok(None);
+        match decided {
+            Decided::Ended => Ok(Step::Over),
+            Decided::Held { question } => {
+                // Those behind it in its session need not wait for the owner, too.
+                passing.step_aside();
+                tokio::select! {
+                    outcome = self.questions.outcome(&question, LONGEST_HOLD) => drop(outcome?),
+                    () = self.stopping.cancelled() => return Ok(Step::Over),
+                }
+                passing.line_up(&wish.session);
+                Ok(Step::Again)
+            }
+            Decided::Run(run) => {
+                tokio::select! {
+                    () = tokio::time::sleep(remaining(event, &run)) => {}
+                    () = self.stopping.cancelled() => return Ok(Step::Over),
+                }
+                passing.my_turn().await;
+                self.admit(event, request, &run).await?;
+                Ok(Step::Over)
+            }
         }
-
-        // Automations that run here come with their handlers; the stage is passed, and timed, all the same.
-        let clock = StageClock::start();
-        let update = RequestUpdate { hooks_matched: Some(json!([])), ..RequestUpdate::default() };
-        self.recorder.stage(
-            request,
-            request,
-            Stage::RunAutomations,
-            clock.stop(Stage::RunAutomations),
-            update,
-        );
-
-        Ok(Some(verdict.permissions.to_json()))
     }
 
     /// Puts the request into its session's queue (S3); being there already is fine.
-    async fn admit(
-        &self,
-        event: &Event,
-        request: &RequestId,
-        wish: &Wish,
-        permissions: &Value,
-    ) -> Result<(), StoreError> {
+    async fn admit(&self, event: &Event, request: &RequestId, run: &Run) -> Result<(), StoreError> {
+        let wish = &run.wish;
+        let routed = run.persona.as_deref().filter(|persona| self.workshop.has_persona(persona));
         let session = NewSession {
             label: wish.session.clone(),
-            persona: self.workshop.persona_name(),
+            persona: routed.map_or_else(|| self.workshop.persona_name(), str::to_owned),
             role: SessionRole::Manager,
             origin: "nexus",
-            settings_json: "{}".to_owned(),
+            settings_json: routed
+                .map_or_else(|| json!({}), |persona| json!({ "persona": persona }))
+                .to_string(),
         };
         let item = NewItem {
             id: QueueItemId::new(event.id.as_str()),
@@ -286,7 +252,7 @@ impl Pipeline {
             mode: wish.mode,
             frame_json: json!([[key::PLATFORM, event.body.platform], [key::SENDER, "owner"]]).to_string(),
             content: event.body.content.clone(),
-            permissions_json: permissions.to_string(),
+            permissions_json: run.permissions.to_string(),
         };
         self.broker.admit(session, item).await.map(drop)
     }
@@ -317,119 +283,19 @@ impl Pipeline {
         };
         self.recorder.stage(request, request, Stage::ReceiveEvent, timing, RequestUpdate::default());
     }
-
-    fn read_wish(&self, send: &ChatSend) -> Result<Wish, RuntimeError> {
-        if send.message.trim().is_empty() {
-            return Err(invalid("the message is empty", None));
-        }
-        if send.message.len() > LONGEST_MESSAGE {
-            return Err(invalid(
-                &format!("the message has {} bytes; the most is {LONGEST_MESSAGE}", send.message.len()),
-                Some("put long material into a file under home/ and say where it is"),
-            ));
-        }
-        if send.project.is_some() {
-            return Err(invalid("`project` is not supported by this version", Some("leave it out")));
-        }
-        if let Some(key) = &send.idempotency_key
-            && (key.is_empty() || key.len() > LONGEST_IDEMPOTENCY_KEY || key.chars().any(char::is_control))
-        {
-            return Err(invalid(
-                &format!("idempotencyKey must have 1 to {LONGEST_IDEMPOTENCY_KEY} printable characters"),
-                None,
-            ));
-        }
-        let session = match &send.session {
-            Some(label) => check_label(label)?,
-            None => self.owner_session(),
-        };
-        let mode = match send.queue_mode {
-            Some(WireQueueMode::Interrupt | WireQueueMode::Steer) => ItemMode::Interrupt,
-            Some(WireQueueMode::Followup | WireQueueMode::Queue) => ItemMode::Followup,
-            Some(WireQueueMode::Collect) => ItemMode::Collect,
-            None => configured_mode(self.workshop.settings().queue.mode),
-        };
-        Ok(Wish { session, mode, kind: ItemKind::Message })
-    }
 }
 
-/// A stage's start, for its timing.
-struct StageClock {
-    started: Timestamp,
-    watch: Instant,
+/// How far a message came.
+enum Step {
+    /// It is in its queue, has ended, or the daemon stops.
+    Over,
+    /// Something it waited for has happened.
+    Again,
 }
 
-impl StageClock {
-    fn start() -> Self {
-        Self { started: Timestamp::now(), watch: Instant::now() }
-    }
-
-    fn stop(&self, stage: Stage) -> StageTiming {
-        StageTiming {
-            stage: stage.name().to_owned(),
-            started_at: self.started,
-            duration_us: microseconds(self.watch),
-        }
-    }
-}
-
-fn microseconds(watch: Instant) -> u64 {
-    u64::try_from(watch.elapsed().as_micros()).unwrap_or(u64::MAX)
-}
-
-fn duplicate(
-    request_id: RequestId,
-    event_id: EventId,
-    session: SessionLabel,
-    same_body: bool,
-) -> Result<ChatAccepted, RuntimeError> {
-    if same_body {
-        return Ok(ChatAccepted { request_id, event_id, session, duplicate: true });
-    }
-    Err(invalid(
-        "this idempotencyKey was used before with another body",
-        Some("use a new key for a new message"),
-    ))
-}
-
-const fn configured_mode(mode: QueueMode) -> ItemMode {
-    match mode {
-        QueueMode::Interrupt | QueueMode::Steer => ItemMode::Interrupt,
-        QueueMode::Followup | QueueMode::Queue => ItemMode::Followup,
-        QueueMode::Collect => ItemMode::Collect,
-    }
-}
-
-/// Checks a session label a person named: a family, a colon, a name.
-pub(crate) fn check_label(label: &SessionLabel) -> Result<SessionLabel, RuntimeError> {
-    let text = label.as_str();
-    let well_formed = text.len() <= LONGEST_LABEL
-        && text.split_once(':').is_some_and(|(family, name)| {
-            !family.is_empty() && !name.is_empty() && family.bytes().all(|byte| byte.is_ascii_lowercase())
-        })
-        && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b':' | b'-' | b'_' | b'.'));
-    if !well_formed {
-        return Err(invalid(
-            &format!("{text:?} is not a session label"),
-            Some(
-                "labels look like chat:garden: a family in small letters, a colon, then letters, digits, - _ . :",
-            ),
-        ));
-    }
-    if matches!(label.as_str().split(':').next(), Some("worker" | "system" | "meeseeks")) {
-        return Err(RuntimeError::Forbidden {
-            reason: format!("{text} is run by the daemon; talk to your assistant instead"),
-        });
-    }
-    Ok(label.clone())
-}
-
-fn invalid(message: &str, hint: Option<&str>) -> RuntimeError {
-    RuntimeError::Invalid { message: message.to_owned(), hint: hint.map(str::to_owned) }
-}
-
-fn hash(send: &ChatSend) -> String {
-    // Everything that would make it another request; the key itself is what it is compared under.
-    let body = json!([send.message, send.session, send.project, send.queue_mode]);
-    to_hex(&Sha256::digest(body.to_string().as_bytes()))
+/// Returns how long a message still has to wait because a policy delays it. Counted from its arrival,
+/// so that a restart does not begin anew.
+fn remaining(event: &Event, run: &Run) -> Duration {
+    let waited = Timestamp::now().since(event.received_at);
+    run.delay.map_or(Duration::ZERO, |delay| delay.saturating_sub(waited))
 }

@@ -56,7 +56,7 @@ pub(crate) async fn end_processes(groups: Vec<LiveGroup>, record: Arc<FileRecord
 }
 
 /// Puts acknowledged messages into their queues again; those that are there already stay as they are.
-pub(crate) async fn readmit(store: &Store, pipeline: &Pipeline) -> Result<usize, StoreError> {
+pub(crate) async fn readmit(store: &Store, pipeline: &Arc<Pipeline>) -> Result<usize, StoreError> {
     let mut count = 0;
     let mut seen = HashSet::new();
     loop {

@@ -14,14 +14,15 @@ use nexus_protocol::status::{AdapterCounts, BootStep, Health, HealthReport, Pipe
 use nexus_protocol::trace::{RequestSummary, RequestView};
 use nexus_session::{Broker, Quiescence};
 use nexus_store::Store;
-use nexus_store::agents::{HistoryLine, OutboxRecord, OutboxState};
+use nexus_store::agents::{HistoryLine, ItemKind, OutboxRecord, OutboxState};
 use subtle::ConstantTimeEq;
 use tokio_util::sync::CancellationToken;
 
-use crate::control::Control;
+use crate::control::{Caller, Control};
 use crate::engine::Workshop;
 use crate::observer::Counters;
 use crate::pipeline::{self, Pipeline};
+use crate::questions::Questions;
 use crate::{Bus, BusReader, RuntimeError, report};
 
 /// Lines of history given at most.
@@ -40,6 +41,7 @@ pub(crate) struct Shared {
     pub(crate) store: Store,
     pub(crate) broker: Broker,
     pub(crate) pipeline: Arc<Pipeline>,
+    pub(crate) questions: Arc<Questions>,
     pub(crate) workshop: Arc<Workshop>,
     pub(crate) counters: Arc<Counters>,
     pub(crate) redactor: Arc<Redactor>,
@@ -64,13 +66,13 @@ impl Runtime {
     ///
     /// # Errors
     /// The message is refused, or could not be stored.
-    pub async fn chat_send(&self, send: ChatSend) -> Result<ChatAccepted, RuntimeError> {
+    pub async fn chat_send(&self, caller: &Caller, send: ChatSend) -> Result<ChatAccepted, RuntimeError> {
         match self.health() {
             Health::Healthy | Health::Degraded | Health::Unhealthy => {}
             Health::Starting => return Err(RuntimeError::NotServing { state: "starting" }),
             Health::Stopping => return Err(RuntimeError::NotServing { state: "stopping" }),
         }
-        self.shared.pipeline.accept(send).await
+        self.shared.pipeline.accept(send, ItemKind::Message, &caller.name()).await
     }
 
     /// Returns the last lines of a session.

@@ -14,7 +14,11 @@ use tokio::sync::watch;
 
 /// The daemon as the control plane sees it. Ids come as the text that was sent.
 pub(crate) trait Daemon: Clone + Send + Sync + 'static {
-    fn chat_send(&self, send: ChatSend) -> impl Future<Output = Result<ChatAccepted, RuntimeError>> + Send;
+    fn chat_send(
+        &self,
+        caller: &Caller,
+        send: ChatSend,
+    ) -> impl Future<Output = Result<ChatAccepted, RuntimeError>> + Send;
     fn chat_history(
         &self,
         session: Option<&str>,
@@ -52,8 +56,8 @@ pub(crate) trait Daemon: Clone + Send + Sync + 'static {
 }
 
 impl Daemon for Runtime {
-    async fn chat_send(&self, send: ChatSend) -> Result<ChatAccepted, RuntimeError> {
-        Self::chat_send(self, send).await
+    async fn chat_send(&self, caller: &Caller, send: ChatSend) -> Result<ChatAccepted, RuntimeError> {
+        Self::chat_send(self, caller, send).await
     }
 
     async fn chat_history(&self, session: Option<&str>, limit: usize) -> Result<ChatHistory, RuntimeError> {

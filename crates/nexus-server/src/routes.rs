@@ -242,8 +242,13 @@ fn health_status(health: Health) -> StatusCode {
     }
 }
 
-async fn chat_send<D: Daemon>(State(shared): State<Shared<D>>, JsonBody(send): JsonBody<ChatSend>) -> Answer {
-    let accepted = to_its_end(async move { shared.daemon.chat_send(send).await }).await?;
+async fn chat_send<D: Daemon>(
+    State(shared): State<Shared<D>>,
+    Extension(visitor): Extension<Visitor>,
+    JsonBody(send): JsonBody<ChatSend>,
+) -> Answer {
+    let caller = known(visitor)?;
+    let accepted = to_its_end(async move { shared.daemon.chat_send(&caller, send).await }).await?;
     Ok(ok(&accepted))
 }
 

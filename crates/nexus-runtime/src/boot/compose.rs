@@ -21,6 +21,7 @@ use crate::control::Control;
 use crate::engine::Workshop;
 use crate::observer::{Counters, Recorder};
 use crate::pipeline::Pipeline;
+use crate::questions::Questions;
 use crate::run_socket::RunCommands;
 use crate::runtime::{STARTING, Shared};
 use crate::{Bus, Runtime};
@@ -72,13 +73,21 @@ pub(super) fn compose(
         observer: Arc::clone(&recorder) as Arc<dyn nexus_session::Observer>,
         limits,
     });
-    let pipeline =
-        Arc::new(Pipeline::new(store.clone(), broker.clone(), recorder, Arc::clone(&workshop), owner));
+    let questions = Arc::new(Questions::new(store.identity().clone(), bus.clone()));
+    let pipeline = Arc::new(Pipeline::new(
+        store.clone(),
+        broker.clone(),
+        recorder,
+        Arc::clone(&workshop),
+        Arc::clone(&questions),
+        owner,
+    ));
     Runtime {
         shared: Arc::new(Shared {
             store: store.clone(),
             broker,
             pipeline,
+            questions,
             workshop,
             counters,
             redactor,

@@ -2,9 +2,7 @@
 
 use std::time::Duration;
 
-use nexus_base::clock::Timestamp;
 use nexus_identity::{ApprovalError, Ask, Asked, Consent, Kind, Lasting};
-use nexus_protocol::bus::BusBody;
 use nexus_protocol::control::{
     ApprovalAnswer, ApprovalKind, ApprovalRequest, ApprovalScope, ApprovalStatus, ApprovalView, Approvals,
     ApprovalsOf, GrantView, Named,
@@ -38,13 +36,13 @@ impl Runtime {
         self.expire_questions().await?;
         let limit = u32::try_from(rows(of.limit)?).unwrap_or(u32::MAX);
         let approvals =
-            self.shared.control.approvals.list(of.all, limit).await?.into_iter().map(view).collect();
+            self.shared.questions.approvals.list(of.all, limit).await?.into_iter().map(view).collect();
         shown(&Approvals { approvals })
     }
 
     pub(super) async fn approval_show(&self, named: Named) -> Result<Value, RuntimeError> {
         self.expire_questions().await?;
-        let found = self.shared.control.approvals.show(&named.id).await?;
+        let found = self.shared.questions.approvals.show(&named.id).await?;
         shown(&view(found.ok_or_else(|| missing("permission request", named.id))?))
     }
 
@@ -93,7 +91,7 @@ impl Runtime {
             (true, ApprovalScope::Always) => Consent::Yes(Lasting::Always),
         };
         self.expire_questions().await?;
-        let approvals = &self.shared.control.approvals;
+        let approvals = &self.shared.questions.approvals;
         // Whoever asks does not answer: a token that may approve would otherwise approve itself.
         let asked =
             approvals.show(&answer.id).await?.ok_or_else(|| missing("permission request", &answer.id))?;
@@ -101,21 +99,21 @@ impl Runtime {
             return Err(RuntimeError::Forbidden { reason: "nobody answers their own question".to_owned() });
         }
         let reason = answer.reason.map(|reason| self.redact(&reason));
+        let questions = &self.shared.questions;
         let settled =
-            approvals.answer(&answer.id, &caller.name(), consent, reason).await.map_err(approval_problem)?;
-        self.announce_settled(&settled);
+            questions.answer(&answer.id, &caller.name(), consent, reason).await.map_err(approval_problem)?;
         shown(&view(settled))
     }
 
     pub(super) async fn grants_list(&self, limit: usize) -> Result<Value, RuntimeError> {
         let limit = u32::try_from(limit).unwrap_or(u32::MAX);
         let grants: Vec<GrantView> =
-            self.shared.control.approvals.grants(limit).await?.into_iter().map(grant_view).collect();
+            self.shared.questions.approvals.grants(limit).await?.into_iter().map(grant_view).collect();
         shown(&json!({ "grants": grants }))
     }
 
     pub(super) async fn grant_revoke(&self, caller: &Caller, named: Named) -> Result<Value, RuntimeError> {
-        let approvals = &self.shared.control.approvals;
+        let approvals = &self.shared.questions.approvals;
         approvals.revoke_grant(&named.id, &caller.name()).await.map_err(|error| match error {
             ApprovalError::Missing(id) => missing("standing grant", id),
             other => approval_problem(other),
@@ -124,62 +122,21 @@ impl Runtime {
     }
 
     async fn put_question(&self, ask: Ask) -> Result<Asked, RuntimeError> {
-        self.expire_questions().await?;
-        let root = ask.request_id.clone();
-        let asked = self.shared.control.approvals.ask(ask).await.map_err(approval_problem)?;
-        if let Asked::Open(request) = &asked {
-            self.shared.bus.publish(
-                root,
-                BusBody::PermissionRequested {
-                    permission_request_id: request.new.id.clone(),
-                    kind: request.new.kind.clone(),
-                    summary: request.new.summary.clone(),
-                    expires_at: request.new.expires_at,
-                },
-            );
-        }
-        Ok(asked)
+        self.shared.questions.put(ask).await.map_err(approval_problem)
     }
 
     /// Waits until a question is answered, has run out, or the caller's patience has.
     async fn settled_question(&self, id: &str, wait: Duration) -> Result<PermissionRequest, RuntimeError> {
-        let mut answered = self.shared.control.answered.subscribe();
-        let deadline = tokio::time::Instant::now() + wait;
-        loop {
-            self.expire_questions().await?;
-            let found = self.shared.control.approvals.show(id).await?;
-            let found = found.ok_or_else(|| missing("permission request", id))?;
-            if found.status != PermissionStatus::Pending || tokio::time::Instant::now() >= deadline {
-                return Ok(found);
+        tokio::select! {
+            outcome = self.shared.questions.outcome(id, wait) => {
+                outcome?.ok_or_else(|| missing("permission request", id))
             }
-            let runs_out = found.new.expires_at.since(Timestamp::now()) + Duration::from_millis(1);
-            let until = deadline.min(tokio::time::Instant::now() + runs_out);
-            tokio::select! {
-                _ = answered.changed() => {}
-                () = tokio::time::sleep_until(until) => {}
-                () = self.shared.stopping.cancelled() => {
-                    return Err(RuntimeError::NotServing { state: "stopping" });
-                }
-            }
+            () = self.shared.stopping.cancelled() => Err(RuntimeError::NotServing { state: "stopping" }),
         }
     }
 
     async fn expire_questions(&self) -> Result<(), RuntimeError> {
-        for expired in self.shared.control.approvals.expire().await? {
-            self.announce_settled(&expired);
-        }
-        Ok(())
-    }
-
-    fn announce_settled(&self, request: &PermissionRequest) {
-        self.shared.control.answered.send_modify(|count| *count += 1);
-        self.shared.bus.publish(
-            request.new.request_id.clone(),
-            BusBody::PermissionResolved {
-                permission_request_id: request.new.id.clone(),
-                status: request.status.to_string(),
-            },
-        );
+        Ok(self.shared.questions.expire().await?)
     }
 }
 

@@ -9,7 +9,7 @@ use nexus_protocol::status::Health;
 use nexus_store::agents::ItemKind;
 use serde_json::{Value, json};
 
-use super::{MOST_LISTED, invalid, missing, shown};
+use super::{Caller, MOST_LISTED, invalid, missing, shown};
 use crate::{Runtime, RuntimeError};
 
 /// How long `chat.wait` waits when the caller does not say, and at most.
@@ -25,7 +25,11 @@ impl Runtime {
     ///
     /// # Errors
     /// The note is refused, or could not be stored.
-    pub async fn chat_inject(&self, inject: ChatInject) -> Result<ChatAccepted, RuntimeError> {
+    pub async fn chat_inject(
+        &self,
+        caller: &Caller,
+        inject: ChatInject,
+    ) -> Result<ChatAccepted, RuntimeError> {
         match self.health() {
             Health::Healthy | Health::Degraded | Health::Unhealthy => {}
             Health::Starting => return Err(RuntimeError::NotServing { state: "starting" }),
@@ -38,7 +42,7 @@ impl Runtime {
             project: None,
             queue_mode: None,
         };
-        self.shared.pipeline.accept_as(send, ItemKind::System).await
+        self.shared.pipeline.accept(send, ItemKind::System, &caller.name()).await
     }
 
     pub(super) async fn wait_for(&self, wait: WaitFor) -> Result<Value, RuntimeError> {

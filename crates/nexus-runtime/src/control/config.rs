@@ -1,5 +1,6 @@
 //! The configuration over the control plane: read without secrets, changed as a whole or not at all.
 
+use nexus_base::id::SessionLabel;
 use nexus_identity::{StrangerRule, with_document};
 use nexus_protocol::control::ConfigKey;
 use nexus_workspace::config::{self, ConfigError, Loaded, Overrides, Settings, UnknownSenderPolicy};
@@ -102,7 +103,16 @@ fn policies_of(settings: &Settings) -> Result<Vec<nexus_identity::Policy>, Strin
         UnknownSenderPolicy::Deny => StrangerRule::Deny,
         UnknownSenderPolicy::Ask => StrangerRule::AskInDirectMessages,
     };
-    with_document(&settings.acl.policies, strangers).map_err(|problem| format!("acl.policies: {problem}"))
+    let policies = with_document(&settings.acl.policies, strangers)
+        .map_err(|problem| format!("acl.policies: {problem}"))?;
+    for policy in &policies {
+        let label = policy.routing.session.as_ref().and_then(|rule| rule.label.as_deref());
+        if let Some(label) = label {
+            crate::pipeline::check_label(&SessionLabel::new(label))
+                .map_err(|error| format!("acl.policies: policy {}: session.key: {error}", policy.name))?;
+        }
+    }
+    Ok(policies)
 }
 
 pub(super) fn config_problem(error: &ConfigError) -> RuntimeError {

@@ -6,7 +6,7 @@ use nexus_base::id::{RequestId, SessionLabel};
 use nexus_base::redact::Redactor;
 use nexus_base::text::shorten;
 use nexus_protocol::status::SessionView;
-use nexus_protocol::trace::{RequestSummary, RequestView, StageTiming, ToolCallView};
+use nexus_protocol::trace::{AccessView, RequestSummary, RequestView, StageTiming, ToolCallView};
 use nexus_store::agents::{CallRecord, Item, TaskStatus, TurnRecord};
 use nexus_store::runtime::Request;
 use nexus_store::{Store, StoreError};
@@ -42,9 +42,19 @@ pub async fn request_view(
         let lines = store.agents().lines_of_request(&request.id).await?;
         let output = lines.iter().map(|line| line.text.as_str()).collect::<Vec<_>>().join("\n\n");
         let output = if output.is_empty() { last_words(turn.as_ref()) } else { output };
-        views.insert(request.id.clone(), one(request, item, turn.as_ref(), &output, redactor));
+        let input = words_of(store, item, request).await?;
+        views.insert(request.id.clone(), one(request, item, turn.as_ref(), (&input, &output), redactor));
     }
     Ok(assemble(&mut views, &tree, id))
+}
+
+/// Returns what was asked; one that is held back or was refused has no place in a queue.
+async fn words_of(store: &Store, item: Option<&Item>, request: &Request) -> Result<String, StoreError> {
+    if let Some(item) = item {
+        return Ok(item.new.content.clone());
+    }
+    let event = store.events().get(request.event_id.clone()).await?;
+    Ok(event.map(|event| event.body.content).unwrap_or_default())
 }
 
 /// Returns the newest requests that no other request led to.
@@ -57,10 +67,8 @@ pub async fn recent_requests(store: &Store, limit: usize) -> Result<Vec<RequestS
     let requests = store.runtime().recent_requests(looked_at).await?;
     let mut summaries = Vec::new();
     for request in requests.iter().filter(|request| request.parent_request_id.is_none()).take(limit) {
-        let input = match store.agents().item_of_request(&request.id).await? {
-            Some(item) => item.new.content,
-            None => String::new(),
-        };
+        let item = store.agents().item_of_request(&request.id).await?;
+        let input = words_of(store, item.as_ref(), request).await?;
         summaries.push(RequestSummary {
             request_id: request.id.clone(),
             event_type: request.event_type.clone(),
@@ -116,7 +124,7 @@ fn one(
     request: &Request,
     item: Option<&Item>,
     turn: Option<&TurnRecord>,
-    output: &str,
+    (input, output): (&str, &str),
     redactor: &Redactor,
 ) -> RequestView {
     let calls = turn.map(|turn| turn.messages.iter().flat_map(|message| &message.calls).collect::<Vec<_>>());
@@ -128,12 +136,18 @@ fn one(
         event_source: request.event_source.clone(),
         stage: request.stage.clone(),
         status: request.status.as_str().to_owned(),
+        access: request
+            .found
+            .access_decision
+            .clone()
+            .map(|decision| AccessView { decision, policy: request.found.access_policy.clone() }),
         session: item.map(|item| item.new.session.clone()).or_else(|| request.found.session_key.clone()),
         turn_id: item.and_then(|item| item.turn_id.clone()),
         attempts: item.map_or(0, |item| item.attempt),
         model: turn.and_then(|turn| turn.model.clone()),
-        input: redactor.redact(&shorten(item.map_or("", |item| item.new.content.as_str()), SHOWN)),
-        output: redactor.redact(&shorten(output, SHOWN)),
+        // Redacted before it is cut: half a secret would not be known for one.
+        input: shorten(&redactor.redact(input), SHOWN),
+        output: shorten(&redactor.redact(output), SHOWN),
         input_tokens: turn.map_or(0, |turn| turn.input_tokens),
         output_tokens: turn.map_or(0, |turn| turn.output_tokens),
         started_at: request.started_at,

@@ -71,7 +71,7 @@ fn made<T: DeserializeOwned>(value: Value) -> T {
 }
 
 impl Daemon for Fake {
-    async fn chat_send(&self, send: ChatSend) -> Result<ChatAccepted, RuntimeError> {
+    async fn chat_send(&self, _caller: &Caller, send: ChatSend) -> Result<ChatAccepted, RuntimeError> {
         match send.message.as_str() {
             "" => {
                 return Err(RuntimeError::Invalid {

@@ -146,6 +146,14 @@ fn details(view: &RequestView) -> Vec<String> {
     if !view.input.is_empty() {
         lines.push(format!("asked     {}", shorten(&view.input, LONGEST_TEXT)));
     }
+    if let Some(access) = view.access.as_ref().filter(|access| access.decision != "allow") {
+        let policy = access.policy.as_deref().unwrap_or("no policy allows it");
+        lines.push(format!(
+            "access    {} · {}",
+            output::single_line(&access.decision),
+            shorten(policy, LONGEST_TEXT)
+        ));
+    }
     if !view.stages.is_empty() {
         lines.push(format!("stages    {}", stages(&view.stages)));
     }

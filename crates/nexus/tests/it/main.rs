@@ -13,6 +13,7 @@ mod daemon_life;
 mod doctor_finds_and_mends;
 mod files_lose_power_apart;
 mod gateway_asks_the_owner;
+mod gateway_holds_messages;
 mod gateway_is_closed;
 mod gateway_under_load;
 mod gateway_workers_are_not_owners;

@@ -15,6 +15,7 @@ fn view(id: &str, kind: &str) -> RequestView {
         event_source: "http".to_owned(),
         stage: "finalize".to_owned(),
         status: "completed".to_owned(),
+        access: None,
         session: Some(SessionLabel::new("dm:entity-owner")),
         turn_id: Some(TurnId::new("t")),
         attempts: 1,

@@ -1,0 +1,220 @@
+//! Stages two to four: who it is, whether they may, and whether the owner has to agree first (S2).
+
+use std::time::{Duration, Instant};
+
+use nexus_base::clock::Timestamp;
+use nexus_base::failpoint;
+use nexus_base::id::RequestId;
+use nexus_identity::{
+    ApprovalError, Ask, Asked, Decision, Kind, Permissions, Principal, Routing, Source, Verdict,
+};
+use nexus_protocol::trace::Stage;
+use nexus_store::StoreError;
+use nexus_store::events::{Event, InboxOutcome};
+use nexus_store::identity::PermissionStatus;
+use nexus_store::runtime::{RequestStatus, RequestUpdate, StageTiming};
+use serde_json::{Value, json};
+
+use super::Pipeline;
+use super::wish::Wish;
+
+/// How much of a message the question about it shows.
+const SHOWN_LETTERS: usize = 200;
+
+/// What was decided about a message.
+#[derive(Debug)]
+pub(super) enum Decided {
+    /// It runs.
+    Run(Run),
+    /// It waits for the owner's answer to this question.
+    Held { question: String },
+    /// It ended here and is closed.
+    Ended,
+}
+
+/// How a message runs.
+#[derive(Debug)]
+pub(super) struct Run {
+    /// What it may do.
+    pub(super) permissions: Value,
+    /// Where it goes.
+    pub(super) wish: Wish,
+    /// Who answers, if a policy names somebody.
+    pub(super) persona: Option<String>,
+    /// How long after it came in it may begin.
+    pub(super) delay: Option<Duration>,
+}
+
+/// Whether the owner has agreed to something.
+enum Agreed {
+    Yes,
+    Open(String),
+    No(String),
+}
+
+impl Pipeline {
+    /// Decides. Repeatable: whatever was asked is asked under the request's own id, and a decision that
+    /// ended the message has closed it.
+    pub(super) async fn decide(
+        &self,
+        event: &Event,
+        request: &RequestId,
+        wish: &Wish,
+    ) -> Result<Decided, StoreError> {
+        let clock = StageClock::start();
+        let principal = self.access.principal(Source::Owner { entity: self.owner.clone() }).await?;
+        let update = RequestUpdate {
+            principal_id: principal.entity_id().cloned(),
+            principal_type: Some(principal.kind().to_owned()),
+            principal_is_user: Some(matches!(principal, Principal::Owner { .. })),
+            ..RequestUpdate::default()
+        };
+        self.recorder.stage(
+            request,
+            request,
+            Stage::ResolveIdentity,
+            clock.stop(Stage::ResolveIdentity),
+            update,
+        );
+
+        let clock = StageClock::start();
+        let verdict = self.access.decide(&principal, &event.id, &wish.session);
+        let (agreed, permissions) = match verdict.decision {
+            Decision::Allow => (Agreed::Yes, verdict.permissions.clone()),
+            Decision::Deny => {
+                let reason = verdict.reason.clone().unwrap_or_else(|| "denied".to_owned());
+                (Agreed::No(reason), Permissions::nothing())
+            }
+            Decision::Ask => (self.ask_about(event, request, wish).await?, verdict.upon_consent.clone()),
+        };
+        self.record_access(request, wish, &verdict, &permissions, &clock);
+        match agreed {
+            Agreed::Yes => {}
+            Agreed::Open(question) => return Ok(Decided::Held { question }),
+            Agreed::No(reason) => {
+                self.close_denied(event, request, reason).await?;
+                return Ok(Decided::Ended);
+            }
+        }
+        if verdict.decision == Decision::Ask {
+            self.access.log_consent(&principal, &event.id, request);
+        }
+
+        // Automations that run here come with their handlers; the stage is passed, and timed, all the same.
+        let clock = StageClock::start();
+        let update = RequestUpdate { hooks_matched: Some(json!([])), ..RequestUpdate::default() };
+        self.recorder.stage(
+            request,
+            request,
+            Stage::RunAutomations,
+            clock.stop(Stage::RunAutomations),
+            update,
+        );
+
+        let Routing { session, delay, .. } = &verdict.routing;
+        Ok(Decided::Run(Run {
+            permissions: permissions.to_json(),
+            wish: wish.routed(&verdict.routing),
+            persona: session.as_ref().and_then(|rule| rule.persona.clone()),
+            delay: *delay,
+        }))
+    }
+
+    fn record_access(
+        &self,
+        request: &RequestId,
+        wish: &Wish,
+        verdict: &Verdict,
+        permissions: &Permissions,
+        clock: &StageClock,
+    ) {
+        let update = RequestUpdate {
+            access_decision: Some(verdict.decision.as_str().to_owned()),
+            access_policy: verdict.policy.clone(),
+            permissions: Some(permissions.to_json()),
+            session_key: Some(wish.routed(&verdict.routing).session),
+            ..RequestUpdate::default()
+        };
+        self.recorder.stage(request, request, Stage::ResolveAccess, clock.stop(Stage::ResolveAccess), update);
+    }
+
+    /// Puts the question about a message, or finds how it stands.
+    async fn ask_about(&self, event: &Event, request: &RequestId, wish: &Wish) -> Result<Agreed, StoreError> {
+        let words: String = event.body.content.chars().take(SHOWN_LETTERS).collect();
+        let more = if words.len() < event.body.content.len() { "…" } else { "" };
+        let ask = Ask {
+            requester: wish.caller.clone(),
+            platform: event.body.platform.clone(),
+            kind: Kind::Access,
+            tool: None,
+            tool_call_id: None,
+            session: Some(wish.session.clone()),
+            request_id: Some(request.clone()),
+            summary: format!("answer the message {words:?}{more}"),
+            resources: vec![format!("message:{}:{}", event.body.platform, wish.session)],
+            reason: Some("a policy says that you are asked first".to_owned()),
+        };
+        let asked = match self.questions.put_as(request.to_string(), ask).await {
+            Ok(asked) => asked,
+            Err(ApprovalError::Store(error)) => return Err(error),
+            Err(
+                error @ (ApprovalError::TooMany
+                | ApprovalError::Invalid(_)
+                | ApprovalError::Missing(_)
+                | ApprovalError::Settled(_)
+                | ApprovalError::OnlyOnce),
+            ) => return Ok(Agreed::No(error.to_string())),
+        };
+        failpoint::hit("s2.asked");
+        Ok(match asked {
+            Asked::Granted(_) => Agreed::Yes,
+            Asked::Open(question) => match question.status {
+                PermissionStatus::Pending => Agreed::Open(question.new.id),
+                PermissionStatus::Approved => Agreed::Yes,
+                PermissionStatus::Denied => Agreed::No("the owner refused".to_owned()),
+                PermissionStatus::Expired => Agreed::No("nobody agreed in time".to_owned()),
+            },
+        })
+    }
+
+    async fn close_denied(
+        &self,
+        event: &Event,
+        request: &RequestId,
+        reason: String,
+    ) -> Result<(), StoreError> {
+        self.store.events().close_inbox(event.id.clone(), InboxOutcome::Denied).await?;
+        let update = RequestUpdate {
+            error_stage: Some(Stage::ResolveAccess.name().to_owned()),
+            error_message: Some(reason),
+            ..RequestUpdate::default()
+        };
+        self.store.runtime().request_finished_later(request.clone(), RequestStatus::Denied, update);
+        failpoint::hit("s2.closed");
+        Ok(())
+    }
+}
+
+/// A stage's start, for its timing.
+pub(super) struct StageClock {
+    started: Timestamp,
+    watch: Instant,
+}
+
+impl StageClock {
+    pub(super) fn start() -> Self {
+        Self { started: Timestamp::now(), watch: Instant::now() }
+    }
+
+    pub(super) fn stop(&self, stage: Stage) -> StageTiming {
+        StageTiming {
+            stage: stage.name().to_owned(),
+            started_at: self.started,
+            duration_us: microseconds(self.watch),
+        }
+    }
+}
+
+pub(super) fn microseconds(watch: Instant) -> u64 {
+    u64::try_from(watch.elapsed().as_micros()).unwrap_or(u64::MAX)
+}

@@ -1,0 +1,62 @@
+//! Why a folder was not bound.
+
+use std::path::PathBuf;
+
+use nexus_base::file::FileError;
+use nexus_project::ProjectError;
+use nexus_project::catalog::CatalogError;
+
+/// Why nothing was changed.
+#[derive(Debug, thiserror::Error)]
+pub enum BindingError {
+    /// A file of the person's does not parse, or has something else where our entry belongs.
+    #[error("{} line {line}, column {column}: {reason}", file.display())]
+    Unreadable {
+        /// The file.
+        file: PathBuf,
+        /// Line, from one.
+        line: usize,
+        /// Column, from one.
+        column: usize,
+        /// What is wrong there.
+        reason: String,
+    },
+    /// A file we would write is there already and is somebody else's, or was changed.
+    #[error("{} {}", file.display(), if *changed { "was generated here and changed since" } else { "is not ours" })]
+    Taken {
+        /// The file.
+        file: PathBuf,
+        /// It was ours once.
+        changed: bool,
+    },
+    /// A link leads nowhere.
+    #[error("{} is a link that leads nowhere", .0.display())]
+    Dangling(PathBuf),
+    /// A file is not text.
+    #[error("{} is not UTF-8 text", .0.display())]
+    NotText(PathBuf),
+    /// A file could not be read or written.
+    #[error(transparent)]
+    File(#[from] FileError),
+    /// The catalog is not sound.
+    #[error(transparent)]
+    Catalog(#[from] CatalogError),
+    /// The project layer refused.
+    #[error(transparent)]
+    Project(#[from] ProjectError),
+}
+
+impl BindingError {
+    /// Returns what to do about it.
+    pub fn hint(&self) -> Option<String> {
+        match self {
+            Self::Unreadable { .. } => Some("mend the file and bind again; nothing was changed".to_owned()),
+            Self::Taken { .. } => {
+                Some("--force writes ours and moves the other aside as FILE.before-nexus".to_owned())
+            }
+            Self::Dangling(_) => Some("mend or remove the link".to_owned()),
+            Self::NotText(_) => Some("save the file as UTF-8 and bind again".to_owned()),
+            Self::File(_) | Self::Catalog(_) | Self::Project(_) => None,
+        }
+    }
+}

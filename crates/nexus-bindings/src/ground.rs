@@ -1,0 +1,137 @@
+//! What a folder is bound to: the workspace that goes with it, if there is one, its persona, the
+//! catalog, and the texts made of them.
+
+use std::path::{Path, PathBuf};
+
+use nexus_base::id::to_hex;
+use nexus_project::catalog::{Catalog, Skill};
+use nexus_project::harness::HarnessId;
+use nexus_project::skills;
+use nexus_workspace::Layout;
+use nexus_workspace::config::Settings;
+use nexus_workspace::persona::{self, Persona, PersonaText};
+use sha2::{Digest, Sha256};
+
+use crate::BindingError;
+
+/// What stands in every instruction file, whatever the harness.
+const PROJECT_TEXT: &str = include_str!("../assets/project.md");
+
+/// How a line begins that says what a copied text was made of.
+const SOURCE: &str = "<!-- nexus:source sha256:";
+
+/// A folder and what it is bound to.
+#[derive(Debug)]
+pub struct Ground {
+    root: PathBuf,
+    workspace: Option<Layout>,
+    persona: Option<Persona>,
+    catalog: Catalog,
+}
+
+impl Ground {
+    /// Looks at a folder. `workspace` is the one that goes with it, with its settings.
+    ///
+    /// # Errors
+    /// See [`BindingError`].
+    pub fn survey(root: &Path, workspace: Option<(&Layout, &Settings)>) -> Result<Self, BindingError> {
+        let root = std::fs::canonicalize(root)
+            .map_err(|error| nexus_base::file::FileError::new("find", root, error))?;
+        let persona = match workspace {
+            Some((layout, settings)) => persona::active_persona(layout, settings)?,
+            None => None,
+        };
+        let catalog = Catalog::embedded()?;
+        Ok(Self { root, workspace: workspace.map(|(layout, _)| layout.clone()), persona, catalog })
+    }
+
+    /// Returns the folder that is bound.
+    pub fn root(&self) -> &Path {
+        &self.root
+    }
+
+    /// Returns whether any workspace goes with the folder.
+    pub fn has_workspace(&self) -> bool {
+        self.workspace.is_some()
+    }
+
+    /// Returns whether the folder is the workspace itself.
+    pub fn is_workspace(&self) -> bool {
+        self.workspace
+            .as_ref()
+            .is_some_and(|layout| std::fs::canonicalize(layout.root()).is_ok_and(|root| root == self.root))
+    }
+
+    pub(crate) fn catalog(&self) -> &Catalog {
+        &self.catalog
+    }
+
+    /// Returns the identity files, relative to the workspace, when the folder is the workspace.
+    pub(crate) fn identity_files(&self) -> Vec<String> {
+        if !self.is_workspace() {
+            return Vec::new();
+        }
+        self.texts().map(|(_, text)| text.file.clone()).collect()
+    }
+
+    /// Returns the block of an instruction file that can import: `@` and a path, one on each line.
+    pub(crate) fn import_block(&self, sign: &str) -> String {
+        let mut lines = vec![format!("{sign}AGENTS.md")];
+        lines.extend(self.identity_files().iter().map(|file| format!("{sign}{file}")));
+        lines.join("\n")
+    }
+
+    /// Returns the block of `AGENTS.md`. Outside the workspace it carries copies of the identity
+    /// files, because nothing there can import them.
+    pub(crate) fn agents_block(&self) -> String {
+        let mut block = PROJECT_TEXT.trim_end().to_owned();
+        if self.is_workspace() || self.persona.is_none() {
+            return block;
+        }
+        block.push_str(&format!("\n\n{SOURCE}{} -->", self.source_hash()));
+        for (title, text) in self.texts() {
+            block.push_str(&format!("\n\n## {title}\n\n{}", text.text.trim()));
+        }
+        block
+    }
+
+    /// Returns the parts of who the agent is and whom it works for.
+    pub(crate) fn texts(&self) -> impl Iterator<Item = (&'static str, &PersonaText)> {
+        self.persona.iter().flat_map(|persona| {
+            [
+                Some(("Agent Identity", &persona.identity)),
+                persona.soul.as_ref().map(|soul| ("Agent Soul", soul)),
+                persona.user.as_ref().map(|user| ("User Identity", user)),
+            ]
+            .into_iter()
+            .flatten()
+        })
+    }
+
+    /// Returns what the assistant is called.
+    pub(crate) fn name(&self) -> Option<&str> {
+        self.persona.as_ref().map(|persona| persona.name.as_str())
+    }
+
+    /// Returns the conversation a fresh workspace asks for, while nobody has had it.
+    pub(crate) fn bootstrap(&self) -> Option<String> {
+        let layout = self.workspace.as_ref().filter(|_| self.persona.is_none())?;
+        nexus_base::file::read_text(&layout.bootstrap_md(), 64 * 1024).ok()
+    }
+
+    /// Returns a skill in words that every harness understands.
+    pub(crate) fn skill_body(&self, skill: &Skill) -> Result<String, BindingError> {
+        // Files in the common folder are read by several harnesses, so their words are nobody's own.
+        let anybody = HarnessId::new("agents")?;
+        Ok(skills::instructions(&self.catalog, &anybody, &skill.id, None)?.text)
+    }
+
+    fn source_hash(&self) -> String {
+        let mut hasher = Sha256::new();
+        for (title, text) in self.texts() {
+            hasher.update(title.as_bytes());
+            hasher.update(text.text.as_bytes());
+        }
+        to_hex(&hasher.finalize())
+    }
+}

@@ -1,0 +1,94 @@
+//! What a session is told first: who the agent is, whom it works for, when and where. Layer one only:
+//! nothing about channels, replies or groups, which a harness does not have.
+
+use crate::ground::Ground;
+
+/// Longest text, in characters. Some harnesses cut at ten thousand without saying so.
+const LONGEST: usize = 8_900;
+/// What the identity, the user's profile, the frame and the project are sure to get.
+const LEAST_SOUL: usize = 400;
+/// Most the project's part takes.
+const MOST_PROJECT: usize = 2_500;
+
+const TOOL_STYLE: &str = "\
+## Tool Call Style
+- Routine calls need no words: reading, listing, searching.
+- Say in a sentence what you are about to do when it takes several steps, cannot be undone or touches something private.";
+
+/// Time and machine, as the caller knows them.
+#[derive(Debug, Clone)]
+pub struct Clock {
+    /// The time with its offset.
+    pub time: String,
+    /// The time zone's name.
+    pub zone: String,
+    /// The operating system and architecture.
+    pub machine: String,
+}
+
+/// Puts the text together. The soul is cut first, then the project's part, and each cut says so.
+pub(super) fn text(ground: &Ground, clock: &Clock, project: &str) -> String {
+    let mut head = "# Nexus Session Bootstrap\n".to_owned();
+    head.push_str(&format!("{}\n", status(ground, project)));
+    if let Some(prompt) = ground.bootstrap() {
+        head.push_str(&format!("\n## First Conversation\n{}\n", prompt.trim()));
+    }
+    let mut tail = String::new();
+    let mut soul = None;
+    let mut sections = String::new();
+    for (title, text) in ground.texts() {
+        if title == "Agent Soul" {
+            soul = Some((text.text.trim().to_owned(), text.file.clone()));
+            sections.push_str(SOUL_PLACE);
+        } else {
+            sections.push_str(&format!("\n## {title}\n{}\n", text.text.trim()));
+        }
+    }
+    tail.push_str(&format!("\n## Time\nTimezone: {}\nCurrent time: {}\n", clock.zone, clock.time));
+    tail.push_str(&format!(
+        "\n## Runtime\nOS: {}\nModel: as the harness says\n\n{TOOL_STYLE}\n",
+        clock.machine
+    ));
+    if !project.trim().is_empty() {
+        let part = cut(
+            project.trim(),
+            MOST_PROJECT,
+            "the rest: `plan_status`, `task_list` and the files under .nexus/",
+        );
+        tail.push_str(&format!("\n## Project\n{part}\n"));
+    }
+    let used = head.chars().count() + sections.chars().count() + tail.chars().count();
+    let soul = soul.map(|(text, file)| {
+        let room = LONGEST.saturating_sub(used + 20).max(LEAST_SOUL);
+        format!("\n## Agent Soul\n{}\n", cut(&text, room, &format!("the rest is in {file}")))
+    });
+    let whole = format!("{head}{}{tail}", sections.replace(SOUL_PLACE, &soul.unwrap_or_default()));
+    // A profile or a first conversation of unusual length: the end goes, which is the project's part.
+    cut(&whole, LONGEST, "cut here to stay within what a hook may say")
+}
+
+/// Stands where the soul goes until its room is known.
+const SOUL_PLACE: &str = "\u{0}";
+
+fn status(ground: &Ground, project: &str) -> String {
+    let who = match (ground.name(), ground.has_workspace()) {
+        (Some(name), _) => format!("You are {name}, in a Nexus workspace"),
+        (None, true) => "A Nexus workspace that nobody has introduced themselves to yet".to_owned(),
+        (None, false) => "No Nexus workspace goes with this folder; the project layer is here".to_owned(),
+    };
+    let project = if project.is_empty() { "no project is open" } else { "a project is open" };
+    format!("Status: {who}; {project}. `nexus status` says more.")
+}
+
+/// Shortens a text to so many characters, the note about it included.
+fn cut(text: &str, most: usize, note: &str) -> String {
+    if text.chars().count() <= most {
+        return text.to_owned();
+    }
+    let note = format!("\n[cut: {note}]");
+    let keep = most.saturating_sub(note.chars().count());
+    let end = text.char_indices().nth(keep).map_or(text.len(), |(at, _)| at);
+    // At the end of a line, when one is near.
+    let end = text[..end].rfind('\n').filter(|&line| line + 200 > end).unwrap_or(end);
+    format!("{}{note}", text[..end].trim_end())
+}

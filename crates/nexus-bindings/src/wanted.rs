@@ -1,0 +1,83 @@
+//! What each harness has to find in a folder: which files, and what in them.
+
+mod agents;
+mod claude_code;
+mod codex;
+mod cursor;
+mod gemini;
+mod opencode;
+mod qwen;
+
+use std::path::PathBuf;
+
+use serde_json::{Value, json};
+
+use crate::edit::{JsonEdit, Marker};
+use crate::ground::Ground;
+use crate::{BindingError, Harness};
+
+/// One file and what it has to hold.
+#[derive(Debug)]
+pub(crate) struct Wanted {
+    /// Relative to the folder that is bound.
+    pub(crate) file: PathBuf,
+    pub(crate) content: Content,
+}
+
+/// What a file has to hold.
+#[derive(Debug)]
+pub(crate) enum Content {
+    /// Entries in a JSON file.
+    Json(Vec<JsonEdit>),
+    /// A table in a TOML file.
+    Table { path: &'static [&'static str], body: String },
+    /// A block in a prose file.
+    Block(String),
+    /// The whole file.
+    Whole { text: String, marker: Marker },
+}
+
+impl Wanted {
+    fn json(file: &str, edits: Vec<JsonEdit>) -> Self {
+        Self { file: file.into(), content: Content::Json(edits) }
+    }
+
+    fn block(file: &str, text: String) -> Self {
+        Self { file: file.into(), content: Content::Block(text) }
+    }
+
+    fn whole(file: impl Into<PathBuf>, text: String, marker: Marker) -> Self {
+        Self { file: file.into(), content: Content::Whole { text, marker } }
+    }
+}
+
+/// Returns everything a harness has to find.
+pub(crate) fn wanted(harness: Harness, ground: &Ground) -> Result<Vec<Wanted>, BindingError> {
+    let mut all = vec![Wanted::block("AGENTS.md", ground.agents_block())];
+    all.extend(match harness {
+        Harness::ClaudeCode => claude_code::wanted(ground),
+        Harness::Codex => codex::wanted(ground),
+        Harness::Cursor => cursor::wanted(ground),
+        Harness::OpenCode => opencode::wanted(ground),
+        Harness::Gemini => gemini::wanted(ground),
+        Harness::Qwen => qwen::wanted(ground),
+    });
+    all.extend(agents::skills(harness, ground)?);
+    Ok(all)
+}
+
+/// A hook group in the form that Claude Code, Codex, Gemini and Qwen share.
+fn group(matcher: Option<&str>, event: &str, harness: Harness, timeout: Option<u32>) -> Value {
+    let mut hook = json!({"type": "command", "command": command(event, harness)});
+    if let Some(timeout) = timeout {
+        hook["timeout"] = json!(timeout);
+    }
+    match matcher {
+        Some(matcher) => json!({"matcher": matcher, "hooks": [hook]}),
+        None => json!({"hooks": [hook]}),
+    }
+}
+
+fn command(event: &str, harness: Harness) -> String {
+    format!("nexus hook {event} --harness {harness}")
+}

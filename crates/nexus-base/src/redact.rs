@@ -23,6 +23,7 @@ const KNOWN_PREFIXES: &[&str] = &[
     "AKIA",
     "glpat-",
     "hf_",
+    "nxt_",
     "Bearer ",
 ];
 
@@ -57,9 +58,14 @@ impl Redactor {
             return;
         }
         let mut secrets = self.secrets.write().unwrap_or_else(std::sync::PoisonError::into_inner);
-        if !secrets.iter().any(|known| known.0 == secret) {
-            secrets.push(SecretText(secret.to_owned()));
+        // Texts leave as JSON, where some letters stand as others.
+        for form in [secret.to_owned(), in_json(secret), in_ascii_json(secret)] {
+            if !secrets.iter().any(|known| known.0 == form) {
+                secrets.push(SecretText(form));
+            }
         }
+        // One that is part of another must not cut it up before it is found whole.
+        secrets.sort_by_key(|secret| std::cmp::Reverse(secret.0.len()));
     }
 
     /// Returns `text` with every secret replaced by the placeholder.
@@ -78,6 +84,40 @@ impl Redactor {
         }
         result
     }
+}
+
+/// Returns a text as it stands inside a JSON string.
+fn in_json(text: &str) -> String {
+    let mut escaped = String::with_capacity(text.len());
+    for letter in text.chars() {
+        match letter {
+            '"' => escaped.push_str("\\\""),
+            '\\' => escaped.push_str("\\\\"),
+            '\n' => escaped.push_str("\\n"),
+            '\r' => escaped.push_str("\\r"),
+            '\t' => escaped.push_str("\\t"),
+            '\u{8}' => escaped.push_str("\\b"),
+            '\u{c}' => escaped.push_str("\\f"),
+            control if control < ' ' => escaped.push_str(&format!("\\u{:04x}", u32::from(control))),
+            other => escaped.push(other),
+        }
+    }
+    escaped
+}
+
+/// Likewise, as writers that keep to ASCII write it.
+fn in_ascii_json(text: &str) -> String {
+    let mut escaped = String::with_capacity(text.len());
+    for letter in in_json(text).chars() {
+        if letter.is_ascii() {
+            escaped.push(letter);
+            continue;
+        }
+        for unit in letter.encode_utf16(&mut [0; 2]) {
+            escaped.push_str(&format!("\\u{unit:04x}"));
+        }
+    }
+    escaped
 }
 
 fn redact_prefix(text: &str, prefix: &str) -> String {
@@ -125,6 +165,21 @@ mod tests {
         let text = format!("a correct horse battery, {key}! and risk-based-assessment-of-things");
         assert_eq!(redactor.redact(&text), "a [redacted], [redacted]! and risk-based-assessment-of-things");
         assert!(!format!("{redactor:?}").contains("horse"));
+    }
+
+    #[test]
+    fn a_secret_is_found_inside_json_too() {
+        let redactor = Redactor::new();
+        let secret = "pass\"word\\with\nodd\u{7}and é";
+        redactor.register(secret);
+        for quoted in
+            ["\"pass\\\"word\\\\with\\nodd\\u0007and é\"", "\"pass\\\"word\\\\with\\nodd\\u0007and \\u00e9\""]
+        {
+            assert_eq!(redactor.redact(quoted), "\"[redacted]\"");
+        }
+        assert_eq!(redactor.redact(secret), PLACEHOLDER);
+        redactor.register("pass\"word\\with");
+        assert_eq!(redactor.redact(secret), PLACEHOLDER, "the longest first");
     }
 
     #[test]

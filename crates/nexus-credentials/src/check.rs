@@ -2,7 +2,6 @@
 //! else stops because of it.
 
 use nexus_base::file::FileError;
-use secrecy::SecretString;
 use serde::Serialize;
 use tokio::task::JoinSet;
 
@@ -35,19 +34,6 @@ impl CredentialFolder {
     /// # Errors
     /// The folder cannot be listed or an account not written.
     pub async fn check(&self, resolver: &Resolver) -> Result<Vec<Checked>, FileError> {
-        self.check_telling(resolver, |_| {}).await
-    }
-
-    /// As [`CredentialFolder::check`], and shows each secret to `seen` before dropping it, so that a
-    /// redactor can learn what must never leave.
-    ///
-    /// # Errors
-    /// As [`CredentialFolder::check`].
-    pub async fn check_telling(
-        &self,
-        resolver: &Resolver,
-        seen: impl Fn(&SecretString) + Send,
-    ) -> Result<Vec<Checked>, FileError> {
         let mut waiting = Vec::new();
         for account in self.read_all()?.accounts {
             for credential in &account.credentials {
@@ -72,8 +58,7 @@ impl CredentialFolder {
             let Ok((reference, credential, outcome)) = ended else { continue };
             let was_broken = credential.breakage == Some(Breakage::Pointer);
             let (problem, hint) = match outcome {
-                Ok(secret) => {
-                    seen(&secret);
+                Ok(_) => {
                     if was_broken {
                         self.note_mended(&reference)?;
                     }

@@ -1,9 +1,11 @@
 //! Fetches the secret a pointer names, at the moment it is needed.
 
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use nexus_base::file::{self, FileError};
-use secrecy::SecretString;
+use nexus_base::redact::Redactor;
+use secrecy::{ExposeSecret, SecretString};
 use serde_json::Value;
 
 use crate::keychain::{Entry, Tool};
@@ -110,13 +112,14 @@ pub struct Resolver {
     environment: Vec<(String, String)>,
     key: Option<KeyPlace>,
     runs_commands: bool,
+    redactor: Option<Arc<Redactor>>,
 }
 
 impl Resolver {
     /// Makes a resolver for the folder `state/credentials`. `environment` is what the daemon was
     /// started with.
     pub fn new(folder: impl Into<PathBuf>, environment: Vec<(String, String)>) -> Self {
-        Self { folder: folder.into(), environment, key: None, runs_commands: false }
+        Self { folder: folder.into(), environment, key: None, runs_commands: false, redactor: None }
     }
 
     /// Says where the key of sealed files lies.
@@ -131,6 +134,14 @@ impl Resolver {
     #[must_use]
     pub fn with_commands(mut self, trusted: bool) -> Self {
         self.runs_commands = trusted;
+        self
+    }
+
+    /// Makes every secret that is fetched known to what keeps secrets out of texts, before anybody
+    /// has it.
+    #[must_use]
+    pub fn with_redactor(mut self, redactor: Arc<Redactor>) -> Self {
+        self.redactor = Some(redactor);
         self
     }
 
@@ -153,6 +164,14 @@ impl Resolver {
     /// # Errors
     /// See [`ResolveError`].
     pub async fn resolve(&self, reference: &str, storage: &Storage) -> Result<SecretString, ResolveError> {
+        let secret = self.fetch(reference, storage).await?;
+        if let Some(redactor) = &self.redactor {
+            redactor.register(secret.expose_secret());
+        }
+        Ok(secret)
+    }
+
+    async fn fetch(&self, reference: &str, storage: &Storage) -> Result<SecretString, ResolveError> {
         match storage {
             Storage::Env { .. } | Storage::Other(_) => resolve(storage, &self.environment),
             Storage::File { path, .. } => {

@@ -1,6 +1,8 @@
 //! Parameters and answers of the methods beyond chat: sessions, files, configuration, automations,
 //! credentials, consent, tokens, usage.
 
+pub mod answers;
+
 use nexus_base::clock::Timestamp;
 use nexus_base::id::SessionLabel;
 use schemars::JsonSchema;

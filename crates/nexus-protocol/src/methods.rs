@@ -96,15 +96,37 @@ macro_rules! methods {
                 }
             }
 
-            /// Returns the method of that name.
+            /// Returns the method of that name, or the one an older name stands for.
             pub fn find(name: &str) -> Option<Self> {
                 match name {
                     $($name => Some(Self::$method),)+
-                    _ => None,
+                    _ => ALIASES.iter().find(|(alias, _)| *alias == name).map(|(_, method)| *method),
                 }
             }
         }
     };
+}
+
+/// Names of the inherited protocol and the methods they stand for; the permission is the method's.
+pub const ALIASES: &[(&str, Method)] = &[
+    ("acl.requests.list", Method::ApprovalsList),
+    ("acl.requests.show", Method::ApprovalsShow),
+    ("acl.requests.approve", Method::ApprovalsApprove),
+    ("acl.requests.deny", Method::ApprovalsDeny),
+    ("acl.approval.request", Method::ApprovalsRequest),
+    ("ingress.credentials.list", Method::TokensList),
+    ("ingress.credentials.create", Method::TokensCreate),
+    ("ingress.credentials.revoke", Method::TokensRevoke),
+    ("ingress.credentials.rotate", Method::TokensRotate),
+    ("agent.wait", Method::ChatWait),
+    ("skills.list", Method::SkillsStatus),
+];
+
+impl Method {
+    /// Returns whether its answer hands over a secret that is shown this once.
+    pub const fn hands_over_a_secret(self) -> bool {
+        matches!(self, Self::TokensCreate | Self::TokensRotate)
+    }
 }
 
 methods! {
@@ -144,6 +166,8 @@ methods! {
     EventsUnsubscribe = "events.unsubscribe" Iam "events" Read,
     /// Personas.
     AgentsList = "agents.list" Iam "agents" Read,
+    /// Who the assistant and the person are.
+    AgentIdentityGet = "agent.identity.get" Iam "agents" Read,
     /// Identity files of a persona, or of the person.
     AgentsFilesList = "agents.files.list" Iam "agents" Read,
     /// One identity file.
@@ -198,6 +222,12 @@ methods! {
     TokensRotate = "tokens.rotate" Iam "tokens" Admin,
     /// What model calls used, by day.
     UsageStatus = "usage.status" Iam "usage" Read,
+    /// What model calls cost, by model.
+    UsageCost = "usage.cost" Iam "usage" Read,
+    /// Skills, how each stands, and what they make possible.
+    SkillsStatus = "skills.status" Iam "skills" Read,
+    /// One skill with everything it brings.
+    SkillsInfo = "skills.info" Iam "skills" Read,
     /// Models that can be used.
     ModelsList = "models.list" Iam "models" Read,
 }
@@ -219,6 +249,10 @@ mod tests {
             assert_eq!(permission.split('.').count(), 3, "{permission}");
         }
         assert_eq!(Method::find("chat.Send"), None);
+        for (alias, method) in ALIASES {
+            assert!(!names.contains(alias), "{alias} is a method itself");
+            assert_eq!(Method::find(alias), Some(*method));
+        }
     }
 
     #[test]

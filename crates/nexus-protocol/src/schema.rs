@@ -1,10 +1,13 @@
 //! JSON Schemas of everything on the wire, generated from the types. `cargo xtask schemas` writes
 //! them to `schemas/`; a test compares the files with what is generated.
 
-use schemars::{JsonSchema, SchemaGenerator, generate::SchemaSettings};
-use serde_json::{Value, json};
+use std::collections::BTreeMap;
 
-use crate::methods::Method;
+use schemars::{JsonSchema, SchemaGenerator, generate::SchemaSettings};
+use serde_json::{Map, Value, json};
+
+use crate::control::answers;
+use crate::methods::{ALIASES, Method};
 use crate::{bus, chat, control, error, status, trace, ws};
 
 /// Returns file names with their schemas.
@@ -41,21 +44,23 @@ fn methods() -> Value {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         "protocol": ws::PROTOCOL,
         "methods": methods,
+        "aliases": ALIASES.iter().map(|(alias, method)| (*alias, method.entry().name)).collect::<BTreeMap<_, _>>(),
         "$defs": generator.take_definitions(true),
     })
 }
 
-/// Returns what a method takes and gives. `true` stands for JSON that has no type of its own here:
-/// rows shown as they are stored.
+/// Returns what a method takes and gives.
 fn shapes(method: Method, generator: &mut SchemaGenerator) -> (Value, Value) {
     let mut of = |params: Shape, payload: Shape| (params.of(generator), payload.of(generator));
     match method {
         Method::Connect => of(shape::<ws::Connect>(), shape::<ws::HelloOk>()),
         Method::Health => of(shape::<control::Nothing>(), shape::<status::HealthReport>()),
-        Method::Status | Method::Metrics | Method::ConfigSchema | Method::ConfigReload => {
-            of(shape::<control::Nothing>(), Shape::Any)
-        }
-        Method::LogsTail => of(shape::<control::LogsTail>(), Shape::Any),
+        Method::Status => of(shape::<control::Nothing>(), shape::<answers::WorkspaceStatus>()),
+        // Prometheus text, and a JSON Schema itself.
+        Method::Metrics => of(shape::<control::Nothing>(), shape::<String>()),
+        Method::ConfigSchema => of(shape::<control::Nothing>(), shape::<Map<String, Value>>()),
+        Method::ConfigReload => of(shape::<control::Nothing>(), shape::<answers::Reloaded>()),
+        Method::LogsTail => of(shape::<control::LogsTail>(), shape::<answers::LogLines>()),
         Method::ChatSend => of(shape::<chat::ChatSend>(), shape::<chat::ChatAccepted>()),
         Method::ChatInject => of(shape::<control::ChatInject>(), shape::<chat::ChatAccepted>()),
         Method::ChatHistory => of(shape::<control::HistoryOf>(), shape::<chat::ChatHistory>()),
@@ -72,40 +77,46 @@ fn shapes(method: Method, generator: &mut SchemaGenerator) -> (Value, Value) {
         Method::SessionsPreview => {
             of(shape::<control::PreviewOf>(), Shape::List("previews", list::<control::Preview>))
         }
-        Method::EventsSubscribe => of(shape::<ws::Subscribe>(), Shape::Any),
-        Method::EventsUnsubscribe => of(shape::<control::Nothing>(), Shape::Any),
-        Method::AgentsList => of(shape::<control::Nothing>(), Shape::Any),
+        Method::EventsSubscribe => of(shape::<ws::Subscribe>(), shape::<answers::Subscribed>()),
+        Method::EventsUnsubscribe => of(shape::<control::Nothing>(), shape::<answers::Subscribed>()),
+        Method::AgentsList => of(shape::<control::Nothing>(), shape::<answers::Agents>()),
+        Method::AgentIdentityGet => of(shape::<control::Nothing>(), shape::<answers::IdentityView>()),
         Method::AgentsFilesList => {
             of(shape::<control::FilesOf>(), Shape::List("files", list::<control::FileView>))
         }
         Method::AgentsFilesGet => of(shape::<control::FileOf>(), shape::<control::FileView>()),
         Method::AgentsFilesSet => of(shape::<control::FileSet>(), shape::<control::FileView>()),
-        Method::ConfigGet => of(shape::<control::ConfigKey>(), Shape::Any),
-        Method::ConfigSet => of(shape::<control::ConfigSet>(), Shape::Any),
-        Method::ConfigPatch => of(shape::<control::ConfigPatch>(), Shape::Any),
-        Method::ConfigRotateToken => of(shape::<control::Nothing>(), Shape::Any),
-        Method::AutomationsList | Method::CredentialsList | Method::ModelsList => {
-            of(shape::<control::Nothing>(), Shape::Any)
-        }
+        Method::ConfigGet => of(shape::<control::ConfigKey>(), shape::<answers::ConfigGot>()),
+        Method::ConfigSet => of(shape::<control::ConfigSet>(), shape::<answers::ConfigChanged>()),
+        Method::ConfigPatch => of(shape::<control::ConfigPatch>(), shape::<answers::ConfigChanged>()),
+        Method::ConfigRotateToken => of(shape::<control::Nothing>(), shape::<answers::OwnerTokenRotated>()),
+        Method::CredentialsList => of(shape::<control::Nothing>(), shape::<answers::Credentials>()),
+        Method::ModelsList => of(shape::<control::Nothing>(), shape::<answers::Models>()),
+        Method::SkillsStatus => of(shape::<control::Nothing>(), shape::<answers::Skills>()),
+        Method::SkillsInfo => of(shape::<control::Named>(), shape::<answers::SkillView>()),
+        Method::UsageCost => of(shape::<control::UsageOf>(), shape::<answers::UsageCost>()),
+        Method::AutomationsList => of(shape::<control::Nothing>(), shape::<answers::Automations>()),
         Method::AutomationsGet | Method::AutomationsEnable | Method::AutomationsDisable => {
-            of(shape::<control::Named>(), Shape::Any)
+            of(shape::<control::Named>(), shape::<answers::AutomationView>())
         }
-        Method::AutomationsInvocations => of(shape::<control::InvocationsOf>(), Shape::Any),
+        Method::AutomationsInvocations => {
+            of(shape::<control::InvocationsOf>(), shape::<answers::Invocations>())
+        }
         Method::ApprovalsList => of(shape::<control::ApprovalsOf>(), shape::<control::Approvals>()),
         Method::ApprovalsShow => of(shape::<control::Named>(), shape::<control::ApprovalView>()),
-        Method::ApprovalsRequest => of(shape::<control::ApprovalRequest>(), shape::<control::ApprovalView>()),
+        Method::ApprovalsRequest => of(shape::<control::ApprovalRequest>(), shape::<answers::Asked>()),
         Method::ApprovalsApprove | Method::ApprovalsDeny => {
             of(shape::<control::ApprovalAnswer>(), shape::<control::ApprovalView>())
         }
         Method::GrantsList => {
             of(shape::<control::Listing>(), Shape::List("grants", list::<control::GrantView>))
         }
-        Method::GrantsRevoke => of(shape::<control::Named>(), Shape::Any),
+        Method::GrantsRevoke => of(shape::<control::Named>(), shape::<answers::Revoked>()),
         Method::TokensList => {
             of(shape::<control::Nothing>(), Shape::List("tokens", list::<control::TokenView>))
         }
         Method::TokensCreate => of(shape::<control::TokenCreate>(), shape::<control::TokenMade>()),
-        Method::TokensRevoke => of(shape::<control::Named>(), Shape::Any),
+        Method::TokensRevoke => of(shape::<control::Named>(), shape::<answers::Revoked>()),
         Method::TokensRotate => of(shape::<control::Named>(), shape::<control::TokenMade>()),
         Method::UsageStatus => {
             of(shape::<control::UsageOf>(), Shape::List("days", list::<control::UsageRow>))
@@ -116,7 +127,6 @@ fn shapes(method: Method, generator: &mut SchemaGenerator) -> (Value, Value) {
 type Generate = fn(&mut SchemaGenerator) -> Value;
 
 enum Shape {
-    Any,
     Of(Generate),
     /// An object with one list in it.
     List(&'static str, Generate),
@@ -125,7 +135,6 @@ enum Shape {
 impl Shape {
     fn of(&self, generator: &mut SchemaGenerator) -> Value {
         match self {
-            Self::Any => Value::Bool(true),
             Self::Of(generate) => generate(generator),
             Self::List(name, generate) => json!({
                 "type": "object",

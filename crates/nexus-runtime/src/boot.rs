@@ -12,6 +12,7 @@ use std::time::{Duration, Instant};
 
 use nexus_base::id::BootId;
 use nexus_base::lock::{HeldLock, LockError};
+use nexus_base::redact::Redactor;
 use nexus_credentials::{CredentialFolder, SyncRequest, boot_sync};
 use nexus_process::FileRecord;
 use nexus_protocol::bus::BusBody;
@@ -20,7 +21,6 @@ use nexus_store::{OpenMode, Store, StoreError};
 use nexus_workspace::Layout;
 use nexus_workspace::config::{self, Loaded, Overrides, Settings};
 use nexus_workspace::trust::{self, Trust, TrustFolder};
-use secrecy::ExposeSecret;
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 
@@ -60,6 +60,8 @@ pub struct StartOptions {
     pub environment: Vec<(String, String)>,
     /// The person's home folder.
     pub home: PathBuf,
+    /// The one redactor of this process; the log has it, too.
+    pub redactor: Arc<Redactor>,
 }
 
 /// Boots, serves until told to stop, and goes down in order.
@@ -254,15 +256,13 @@ fn sync_credentials(options: &StartOptions, settings: &Settings, warnings: &mut 
 /// their time, and a bad one is marked with its reason and holds up nobody. What they give is made
 /// known to the redactor.
 fn check_credentials(runtime: &Runtime, options: &StartOptions) {
-    let redactor = Arc::clone(&runtime.shared.redactor);
     let folder = CredentialFolder::new(options.layout.credentials());
     let home = Some(options.home.as_path());
     let resolver =
-        crate::credentials::resolver(&options.layout, standing(options), &options.environment, home);
+        crate::credentials::resolver(&options.layout, standing(options), &options.environment, home)
+            .with_redactor(Arc::clone(&runtime.shared.redactor));
     tokio::spawn(async move {
-        let checked =
-            folder.check_telling(&resolver, |secret| redactor.register(secret.expose_secret())).await;
-        match checked {
+        match folder.check(&resolver).await {
             Ok(checked) => {
                 for one in checked.iter().filter(|one| one.problem.is_some()) {
                     let reason = one.problem.as_deref().unwrap_or_default();
@@ -373,6 +373,9 @@ pub(crate) fn reload(runtime: &Runtime, options: &StartOptions) -> Result<(), St
     if let Err(problem) = runtime.apply_policies(&new) {
         tracing::error!(problem, "the access policies stay as they were");
         warnings.push(format!("{problem}; the policies stay as they were"));
+    }
+    for warning in &warnings {
+        tracing::warn!(warning, "the configuration was read again and is not all usable");
     }
     runtime.shared.redactor.register(new.runtime.auth.token.expose());
     runtime.shared.workshop.settings.store(Arc::new(new));

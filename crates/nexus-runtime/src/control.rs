@@ -9,10 +9,12 @@ mod files;
 mod logs;
 mod metrics;
 mod rows;
+mod skills;
 mod tokens;
 
 use nexus_identity::{Operation, Tokens};
 use nexus_protocol::control as wire;
+use nexus_protocol::control::answers::{Models, WorkspaceStatus};
 use nexus_protocol::methods::{Action, Method, Path};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -106,6 +108,12 @@ impl Runtime {
                 nothing(params)?;
                 self.agents_list()
             }
+            Method::AgentIdentityGet => {
+                nothing(params)?;
+                let status: WorkspaceStatus =
+                    serde_json::from_value(self.workspace_status()?).map_err(|error| broken(&error))?;
+                shown(&status.identity)
+            }
             Method::AgentsFilesList => self.agent_files(&read(params)?),
             Method::AgentsFilesGet => self.agent_file(&read(params)?),
             Method::AgentsFilesSet => self.set_agent_file(&read(params)?),
@@ -160,10 +168,16 @@ impl Runtime {
             Method::TokensRevoke => self.token_revoke(read(params)?).await,
             Method::TokensRotate => self.token_rotate(caller, read(params)?).await,
             Method::UsageStatus => self.usage_status(read(params)?).await,
+            Method::UsageCost => self.usage_cost(read(params)?).await,
+            Method::SkillsStatus => {
+                nothing(params)?;
+                self.skills_status().await
+            }
+            Method::SkillsInfo => self.skill_info(read(params)?).await,
             Method::ModelsList => {
                 nothing(params)?;
                 let model = self.health_report().await.model;
-                shown(&json!({ "models": [{ "model": model, "active": true }] }))
+                shown_as::<Models>(&json!({ "models": [{ "model": model, "active": true }] }))
             }
         }
     }
@@ -205,7 +219,7 @@ impl Runtime {
             settings: &settings,
             trust: crate::boot::standing(&control.options),
         };
-        shown(&report::status(&request).map_err(|error| broken(&error))?)
+        shown_as::<WorkspaceStatus>(&report::status(&request).map_err(|error| broken(&error))?)
     }
 }
 
@@ -234,6 +248,15 @@ fn shown(value: &impl Serialize) -> Result<Value, RuntimeError> {
         message: format!("the answer is no JSON: {error}"),
         hint: None,
     })
+}
+
+/// Shows a value as the type its method answers with; a value of another shape is our mistake.
+fn shown_as<T: DeserializeOwned + Serialize>(value: &impl Serialize) -> Result<Value, RuntimeError> {
+    let typed: T = serde_json::from_value(shown(value)?).map_err(|error| RuntimeError::Store {
+        message: format!("the answer is not of its type: {error}"),
+        hint: None,
+    })?;
+    shown(&typed)
 }
 
 fn rows(asked: Option<usize>) -> Result<usize, RuntimeError> {

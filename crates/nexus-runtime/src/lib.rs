@@ -19,6 +19,7 @@ pub mod report;
 mod run_socket;
 mod runtime;
 mod signals;
+pub mod skills;
 
 pub use boot::{StartError, StartOptions, start};
 pub use bus::{Bus, BusReader};

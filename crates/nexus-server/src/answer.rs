@@ -85,6 +85,10 @@ impl IntoResponse for Refusal {
     }
 }
 
+/// Marks an answer whose secret its caller asked for and gets this once.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct ShownOnce;
+
 /// The one place where codes meet statuses.
 fn status_of(code: ErrorCode) -> StatusCode {
     match code {

@@ -19,7 +19,7 @@ use nexus_protocol::error::ErrorCode;
 use nexus_runtime::Caller;
 use tower_service::Service;
 
-use crate::answer::Refusal;
+use crate::answer::{Refusal, ShownOnce};
 use crate::connections::{Full, Place};
 use crate::daemon::Daemon;
 use crate::meters::Meters;
@@ -130,7 +130,7 @@ impl<D: Daemon> Gate<D> {
         let is_text = response.headers().get(CONTENT_TYPE).is_some_and(|kind| {
             kind.as_bytes().starts_with(b"application/json") || kind.as_bytes().starts_with(b"text/plain")
         });
-        if !is_text {
+        if !is_text || response.extensions().get::<ShownOnce>().is_some() {
             return response;
         }
         let (mut parts, body) = response.into_parts();

@@ -22,7 +22,7 @@ use serde::{Deserialize, Serialize};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use crate::answer::{Refusal, json, ok};
+use crate::answer::{Refusal, ShownOnce, json, ok};
 use crate::body::JsonBody;
 use crate::daemon::{Daemon, until_invalid};
 use crate::events::{self, Wanted};
@@ -195,7 +195,11 @@ async fn call<D: Daemon>(
         }
     })
     .await?;
-    Ok(ok(&answer))
+    let mut response = ok(&answer);
+    if method.hands_over_a_secret() {
+        response.extensions_mut().insert(ShownOnce);
+    }
+    Ok(response)
 }
 
 /// What a caller named, cut, for an answer to repeat.

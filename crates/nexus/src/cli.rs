@@ -60,6 +60,8 @@ pub(crate) enum Command {
     Identity(commands::identity::Arguments),
     /// Answer what agents and clients ask your consent for
     Approvals(commands::approvals::Arguments),
+    /// Give other programs a key to the daemon, and take it back
+    Tokens(commands::tokens::Arguments),
     /// Read and change settings
     Config(commands::config::Arguments),
     /// See which credentials exist; values are never shown
@@ -113,6 +115,7 @@ pub(crate) fn run() -> Outcome {
         Command::Sessions(arguments) => commands::sessions::run(&context, &arguments),
         Command::Identity(arguments) => commands::identity::run(&context, &arguments),
         Command::Approvals(arguments) => commands::approvals::run(&context, &arguments),
+        Command::Tokens(arguments) => commands::tokens::run(&context, &arguments),
         Command::Config(arguments) => commands::config::run(&context, &arguments),
         Command::Credential(arguments) => commands::credential::run(&context, &arguments),
         Command::Skills(arguments) => commands::skills::run(&context, &arguments),

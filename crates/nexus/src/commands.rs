@@ -21,6 +21,7 @@ pub(crate) mod skills;
 pub(crate) mod start;
 pub(crate) mod status;
 pub(crate) mod stop;
+pub(crate) mod tokens;
 pub(crate) mod trace;
 pub(crate) mod trust;
 pub(crate) mod up;

@@ -38,19 +38,24 @@ pub(crate) fn line(content: &str) -> Outcome {
 /// Writes one value to stdout as readable JSON.
 pub(crate) fn json<T: Serialize>(value: &T) -> Outcome {
     let rendered = serde_json::to_string_pretty(value).map_err(|error| Failure::caused(&error))?;
-    line(&rendered)
+    line(&without_keys(&rendered))
+}
+
+/// Writes one value to stdout as readable JSON, with the secret in it that was asked for.
+pub(crate) fn json_with_secret<T: Serialize>(value: &T) -> Outcome {
+    line(&serde_json::to_string_pretty(value).map_err(|error| Failure::caused(&error))?)
 }
 
 /// Writes one value to stdout as one line of JSON.
 pub(crate) fn json_line<T: Serialize>(value: &T) -> Outcome {
     let rendered = serde_json::to_string(value).map_err(|error| Failure::caused(&error))?;
-    line(&rendered)
+    line(&without_keys(&rendered))
 }
 
 /// Writes a remark to stderr, where it is in nobody's way.
 pub(crate) fn remark(content: &str) {
     // With stderr gone there is nobody left to tell.
-    let _ = writeln!(io::stderr().lock(), "{content}");
+    let _ = writeln!(io::stderr().lock(), "{}", without_keys(content));
 }
 
 /// Writes the beginning of a line to stderr, for a question that is answered on the same line.
@@ -88,7 +93,13 @@ pub(crate) fn table(headings: &[&str], rows: Vec<Vec<String>>) -> Outcome {
         rendered.push_str(row.trim_start_matches(' ').trim_end());
         rendered.push('\n');
     }
-    text(&rendered)
+    text(&without_keys(&rendered))
+}
+
+/// Hides whatever has the shape of a key. What the daemon says has passed its own redactor already;
+/// this one stands behind what commands read or complain about by themselves.
+fn without_keys(content: &str) -> String {
+    nexus_base::redact::Redactor::new().redact(content)
 }
 
 /// Cuts text to at most `limit` characters on one line, with a mark where it was cut.

@@ -35,7 +35,7 @@ pub(super) fn compose(
     processes: Arc<FileRecord>,
     started: Instant,
 ) -> Runtime {
-    let redactor = Arc::new(Redactor::new());
+    let redactor = Arc::clone(&options.redactor);
     redactor.register(settings.runtime.auth.token.expose());
     hide_environment(&redactor, &options.environment);
     let bus = Bus::new();

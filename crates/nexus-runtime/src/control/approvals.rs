@@ -3,12 +3,13 @@
 use std::time::Duration;
 
 use nexus_identity::{ApprovalError, Ask, Asked, Consent, Kind, Lasting};
+use nexus_protocol::control::answers::{self, Grants, Revoked};
 use nexus_protocol::control::{
     ApprovalAnswer, ApprovalKind, ApprovalRequest, ApprovalScope, ApprovalStatus, ApprovalView, Approvals,
     ApprovalsOf, GrantView, Named,
 };
 use nexus_store::identity::{GrantRow, PermissionRequest, PermissionStatus};
-use serde_json::{Value, json};
+use serde_json::Value;
 
 use super::{Caller, invalid, missing, rows, shown};
 use crate::{Runtime, RuntimeError};
@@ -72,9 +73,14 @@ impl Runtime {
             reason: request.reason.map(|reason| self.redact(&reason)),
         };
         match self.put_question(ask).await? {
-            Asked::Granted(grant) => shown(&json!({ "status": "approved", "grantId": grant })),
-            Asked::Open(open) if wait.is_zero() => shown(&view(*open)),
-            Asked::Open(open) => shown(&view(self.settled_question(&open.new.id, wait).await?)),
+            Asked::Granted(grant_id) => {
+                shown(&answers::Asked::Standing { status: ApprovalStatus::Approved, grant_id })
+            }
+            Asked::Open(open) if wait.is_zero() => shown(&answers::Asked::Question(Box::new(view(*open)))),
+            Asked::Open(open) => {
+                let settled = self.settled_question(&open.new.id, wait).await?;
+                shown(&answers::Asked::Question(Box::new(view(settled))))
+            }
         }
     }
 
@@ -109,7 +115,7 @@ impl Runtime {
         let limit = u32::try_from(limit).unwrap_or(u32::MAX);
         let grants: Vec<GrantView> =
             self.shared.questions.approvals.grants(limit).await?.into_iter().map(grant_view).collect();
-        shown(&json!({ "grants": grants }))
+        shown(&Grants { grants })
     }
 
     pub(super) async fn grant_revoke(&self, caller: &Caller, named: Named) -> Result<Value, RuntimeError> {
@@ -118,7 +124,7 @@ impl Runtime {
             ApprovalError::Missing(id) => missing("standing grant", id),
             other => approval_problem(other),
         })?;
-        shown(&json!({ "revoked": named.id }))
+        shown(&Revoked { revoked: named.id })
     }
 
     async fn put_question(&self, ask: Ask) -> Result<Asked, RuntimeError> {

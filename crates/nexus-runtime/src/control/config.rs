@@ -3,11 +3,12 @@
 use nexus_base::id::SessionLabel;
 use nexus_identity::{StrangerRule, with_document};
 use nexus_protocol::control::ConfigKey;
+use nexus_protocol::control::answers::{ConfigChanged, ConfigGot, Reloaded};
 use nexus_workspace::config::{self, ConfigError, Loaded, Overrides, Settings, UnknownSenderPolicy};
 use nexus_workspace::trust::Trust;
 use serde_json::{Map, Value, json};
 
-use super::{invalid, missing, shown};
+use super::{invalid, missing, shown, shown_as};
 use crate::{Runtime, RuntimeError};
 
 /// Most keys one patch changes.
@@ -17,10 +18,10 @@ impl Runtime {
     pub(super) fn config_get(&self, key: &ConfigKey) -> Result<Value, RuntimeError> {
         let loaded = self.loaded()?;
         match &key.key {
-            None => shown(&json!({ "values": loaded.values, "warnings": loaded.warnings })),
+            None => shown_as::<ConfigGot>(&json!({ "values": loaded.values, "warnings": loaded.warnings })),
             Some(key) => {
                 let value = loaded.get(key).ok_or_else(|| missing("setting", key))?;
-                shown(&json!({ "key": key, "value": value, "source": loaded.source(key) }))
+                shown_as::<ConfigGot>(&json!({ "key": key, "value": value, "source": loaded.source(key) }))
             }
         }
     }
@@ -63,14 +64,14 @@ impl Runtime {
         }
         self.reload_configuration()?;
         let loaded = self.loaded()?;
-        let shown_values: Map<String, Value> =
+        let values: Map<String, Value> =
             values.keys().map(|key| (key.clone(), loaded.get(key).unwrap_or(Value::Null))).collect();
-        shown(&json!({ "values": shown_values }))
+        shown(&ConfigChanged { values })
     }
 
     pub(super) fn config_reload(&self) -> Result<Value, RuntimeError> {
         self.reload_configuration()?;
-        shown(&json!({ "reloaded": true }))
+        shown(&Reloaded { reloaded: true })
     }
 
     /// Reads the file again and puts it in force.

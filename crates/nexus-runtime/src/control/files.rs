@@ -3,6 +3,7 @@
 
 use nexus_base::file::Durability;
 use nexus_base::jail::{EntryKind, Jail, JailError};
+use nexus_protocol::control::answers::{AgentView, Agents};
 use nexus_protocol::control::{FileOf, FileSet, FileView, FilesOf};
 use nexus_workspace::persona::Slug;
 use serde_json::{Value, json};
@@ -28,13 +29,13 @@ impl Runtime {
             Err(error) if error.is_not_found() => Vec::new(),
             Err(error) => return Err(broken(&error)),
         };
-        let agents: Vec<Value> = names
+        let agents: Vec<AgentView> = names
             .into_iter()
             .filter(|(_, kind)| *kind == EntryKind::Folder)
             .filter_map(|(name, _)| Slug::parse(name.to_str()?))
-            .map(|slug| json!({ "agent": slug.as_str(), "active": slug.as_str() == active }))
+            .map(|slug| AgentView { agent: slug.as_str().to_owned(), active: slug.as_str() == active })
             .collect();
-        shown(&json!({ "agents": agents }))
+        shown(&Agents { agents })
     }
 
     pub(super) fn agent_files(&self, of: &FilesOf) -> Result<Value, RuntimeError> {

@@ -2,7 +2,8 @@
 
 use std::io::{Read, Seek, SeekFrom};
 
-use serde_json::{Value, json};
+use nexus_protocol::control::answers::{LogLine, LogLines};
+use serde_json::{Map, Value};
 
 use super::{MOST_LISTED, broken, invalid, shown};
 use crate::{Runtime, RuntimeError};
@@ -25,11 +26,15 @@ impl Runtime {
         };
         let all: Vec<&str> = text.lines().collect();
         // Stored as JSON lines; one that is cut or foreign is given as text.
-        let kept: Vec<Value> = all[all.len().saturating_sub(lines)..]
+        let lines = all[all.len().saturating_sub(lines)..]
             .iter()
-            .map(|line| serde_json::from_str(line).unwrap_or_else(|_| json!({ "msg": line })))
+            .map(|line| {
+                let foreign =
+                    || LogLine { ts: None, level: None, msg: (*line).to_owned(), fields: Map::new() };
+                serde_json::from_str(line).unwrap_or_else(|_| foreign())
+            })
             .collect();
-        shown(&json!({ "lines": kept }))
+        shown(&LogLines { lines })
     }
 }
 

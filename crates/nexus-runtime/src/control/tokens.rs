@@ -3,10 +3,11 @@
 use std::time::Duration;
 
 use nexus_identity::{Made, NewTokenRequest, TokenError, hash_of};
+use nexus_protocol::control::answers::{OwnerTokenRotated, Revoked, Tokens};
 use nexus_protocol::control::{Named, TokenCreate, TokenMade, TokenView};
 use nexus_store::identity::{OWNER_ID, TokenRow};
 use nexus_workspace::config;
-use serde_json::{Value, json};
+use serde_json::Value;
 
 use super::config::config_problem;
 use super::{Caller, missing, shown};
@@ -18,7 +19,7 @@ const OWNER_TOKEN_HASH: &str = "auth.owner_token_hash";
 impl Runtime {
     pub(super) async fn tokens_list(&self) -> Result<Value, RuntimeError> {
         let tokens: Vec<TokenView> = self.shared.control.tokens.list().await?.into_iter().map(view).collect();
-        shown(&json!({ "tokens": tokens }))
+        shown(&Tokens { tokens })
     }
 
     pub(super) async fn token_create(
@@ -41,7 +42,7 @@ impl Runtime {
     pub(super) async fn token_revoke(&self, named: Named) -> Result<Value, RuntimeError> {
         self.shared.control.tokens.revoke(&named.id).await.map_err(token_problem)?;
         self.tokens_changed();
-        shown(&json!({ "revoked": named.id }))
+        shown(&Revoked { revoked: named.id })
     }
 
     pub(super) async fn token_rotate(&self, caller: &Caller, named: Named) -> Result<Value, RuntimeError> {
@@ -66,7 +67,8 @@ impl Runtime {
         drop(editing);
         self.tokens_changed();
         tracing::info!(tokens_ended = ended, "the owner's token was replaced");
-        shown(&json!({ "rotated": true, "tokensEnded": ended, "config": layout.config() }))
+        let config = layout.config().display().to_string();
+        shown(&OwnerTokenRotated { rotated: true, tokens_ended: ended, config })
     }
 
     /// Ends every token that was given out if the owner's token is another one than last time.
@@ -85,6 +87,8 @@ impl Runtime {
     }
 
     fn hand_over(&self, made: Made) -> Result<Value, RuntimeError> {
+        // From here on it is a secret like any other; only this answer may show it.
+        self.shared.redactor.register(&made.token);
         shown(&TokenMade { token: made.token, about: view(made.row) })
     }
 }

@@ -5,6 +5,7 @@ use std::time::Duration;
 use axum::extract::ws::{Message, WebSocket};
 use futures_util::StreamExt;
 use futures_util::stream::SplitStream;
+use nexus_protocol::control::answers::Subscribed;
 use nexus_protocol::error::{ErrorCode, WireError};
 use nexus_protocol::methods::Method;
 use nexus_protocol::ws::{
@@ -151,7 +152,10 @@ impl<D: Daemon> Session<D> {
             }
             Method::EventsUnsubscribe => {
                 let was_on = self.feed.take().is_some();
-                self.answer(ResponseFrame::done(id, json!({ "subscribed": false, "was": was_on })));
+                self.answer(ResponseFrame::done(
+                    id,
+                    json!(Subscribed { subscribed: false, was: Some(was_on) }),
+                ));
             }
             Method::ChatWait | Method::ApprovalsRequest => self.wait(id, method, params),
             _ => {
@@ -159,7 +163,13 @@ impl<D: Daemon> Session<D> {
                 // To its end, also when the client hangs up halfway.
                 let work = tokio::spawn(async move { daemon.call(&caller, method, params).await });
                 let outcome = work.await.unwrap_or_else(|error| Err(defect(&error)));
-                self.answer(response(id, outcome.map_err(|error| error.to_wire())));
+                let is_shown_once = method.hands_over_a_secret() && outcome.is_ok();
+                let answer = response(id, outcome.map_err(|error| error.to_wire()));
+                if is_shown_once {
+                    self.outgoing.frame(&ServerFrame::Response(answer), str::to_owned);
+                } else {
+                    self.answer(answer);
+                }
             }
         }
     }
@@ -187,7 +197,7 @@ impl<D: Daemon> Session<D> {
                 hint: None,
             })?;
         self.subscribe(wanted)?;
-        Ok(json!({ "subscribed": true }))
+        Ok(json!(Subscribed { subscribed: true, was: None }))
     }
 
     fn subscribe(&mut self, wanted: Subscribe) -> Result<(), WireError> {

@@ -5,12 +5,8 @@ use std::io::BufRead;
 use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
-use nexus_credentials::{CredentialFolder, Status};
 use nexus_workspace::Layout;
-use nexus_workspace::skills::{
-    self, Consent, CredentialState, Entry, Manifest, SkillKind, Surroundings, accept, manifest, note_use,
-    write_manifest,
-};
+use nexus_workspace::skills::{self, Consent, Entry, Manifest, SkillKind, accept, note_use, write_manifest};
 use serde_json::json;
 
 use super::credential::word;
@@ -130,23 +126,10 @@ pub(crate) fn run(context: &Context, arguments: &Arguments) -> Outcome {
 }
 
 fn look(layout: &Layout) -> Result<Manifest, Failure> {
-    let accounts = CredentialFolder::new(layout.credentials())
-        .list()
-        .map_err(|error| Failure::caused(&error).hint("check the folder's owner and permissions"))?;
-    let credential = |service: &str| {
-        let mut of_service = accounts.iter().filter(|one| one.service.as_str() == service).peekable();
-        if of_service.peek().is_none() {
-            return CredentialState::Missing;
-        }
-        let usable =
-            of_service.any(|one| matches!(one.status, Status::Ready | Status::Active | Status::Cooldown));
-        if usable { CredentialState::Usable } else { CredentialState::Broken }
-    };
     let path: Vec<PathBuf> =
         std::env::var_os("PATH").map(|path| std::env::split_paths(&path).collect()).unwrap_or_default();
-    let trust = trust_folder()?;
-    let surroundings = Surroundings { path, credential: &credential, trust: &trust };
-    manifest(layout, &surroundings).map_err(|error| Failure::caused(&error))
+    nexus_runtime::skills::look(layout, &trust_folder()?, path)
+        .map_err(|error| Failure::caused(&error).hint("check the folder's owner and permissions"))
 }
 
 fn one(layout: &Layout, name: &str) -> Result<Entry, Failure> {

@@ -54,13 +54,15 @@ pub(crate) fn run(context: &Context, arguments: &Arguments) -> Outcome {
         Err(_) => "info",
     };
     let watched = if arguments.unwatched { Watched::Not } else { Watched::OnStderr };
-    logging::begin(&layout.log_file(), level, redactor, watched).map_err(|error| Failure::caused(&error))?;
+    logging::begin(&layout.log_file(), level, Arc::clone(&redactor), watched)
+        .map_err(|error| Failure::caused(&error))?;
     let options = StartOptions {
         layout,
         trust_folder: trust_folder()?,
         port: arguments.port,
         environment: super::environment(),
         home: std::env::var_os("HOME").map_or_else(|| PathBuf::from("/"), PathBuf::from),
+        redactor,
     };
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(THREADS)

@@ -165,9 +165,74 @@ fn identity_files_are_reached_and_nothing_beside_them() {
     assert!(workspace.file("state/agents/ada/IDENTITY.md").contains("Kind."));
 }
 
+/// Says where a value is not what a schema wants. Knows as much of JSON Schema as our own files use.
+fn mismatch(schema: &Value, value: &Value, definitions: &Value, path: &str) -> Option<String> {
+    let wrong = |what: &str| Some(format!("{path}: {what}: {value} against {schema}"));
+    if let Some(accepts) = schema.as_bool() {
+        return if accepts { None } else { wrong("nothing is accepted") };
+    }
+    if let Some(name) = schema["$ref"].as_str().and_then(|name| name.strip_prefix("#/$defs/")) {
+        assert!(definitions[name].is_object(), "{name} is not defined");
+        return mismatch(&definitions[name], value, definitions, path);
+    }
+    for choice in ["anyOf", "oneOf"] {
+        if let Some(any) = schema[choice].as_array()
+            && !any.iter().any(|one| mismatch(one, value, definitions, path).is_none())
+        {
+            return wrong("none of the choices fits");
+        }
+    }
+    let is = |name: &str| match name {
+        "null" => value.is_null(),
+        "boolean" => value.is_boolean(),
+        "integer" => value.is_i64() || value.is_u64(),
+        "number" => value.is_number(),
+        "string" => value.is_string(),
+        "array" => value.is_array(),
+        "object" => value.is_object(),
+        other => panic!("type {other}"),
+    };
+    let types: Vec<&str> = match &schema["type"] {
+        Value::String(one) => vec![one],
+        Value::Array(several) => several.iter().filter_map(Value::as_str).collect(),
+        _ => Vec::new(),
+    };
+    if !types.is_empty() && !types.iter().any(|name| is(name)) {
+        return wrong("another type");
+    }
+    if schema.get("const").is_some_and(|only| only != value)
+        || schema["enum"].as_array().is_some_and(|list| !list.contains(value))
+    {
+        return wrong("another value");
+    }
+    if let (Some(items), Some(list)) = (schema.get("items"), value.as_array()) {
+        let found = list.iter().enumerate();
+        return found
+            .map(|(place, one)| mismatch(items, one, definitions, &format!("{path}[{place}]")))
+            .find_map(|one| one);
+    }
+    let object = value.as_object()?;
+    for required in schema["required"].as_array().into_iter().flatten() {
+        if !object.contains_key(required.as_str().unwrap()) {
+            return wrong(&format!("{required} is missing"));
+        }
+    }
+    object.iter().find_map(|(name, one)| {
+        let below = format!("{path}.{name}");
+        match (schema["properties"].get(name), schema.get("additionalProperties")) {
+            (Some(schema), _) | (None, Some(schema)) => mismatch(schema, one, definitions, &below),
+            // Types of ours list everything they give; a member that is not listed was forgotten.
+            (None, None) if schema["properties"].is_object() => Some(format!("{below} is not in the schema")),
+            (None, None) => None,
+        }
+    })
+}
+
 #[test]
-fn every_method_answers_the_owner() {
-    let (_workspace, daemon) = running();
+fn every_method_answers_the_owner_and_as_its_schema_says() {
+    let (workspace, daemon) = running();
+    workspace.write("skills/tea/SKILL.md", "---\nname: tea\ndescription: makes tea\n---\nBoil water.\n");
+    let schemas: Value = serde_json::from_str(include_str!("../../../../schemas/methods.json")).unwrap();
     let sent = daemon.post("/api/chat", &json!({ "message": "Hello" })).json();
     let request = sent["requestId"].as_str().unwrap();
     daemon.get(&format!("/api/chat/wait?request={request}&timeoutMs=60000"));
@@ -196,6 +261,7 @@ fn every_method_answers_the_owner() {
             Method::AgentsFilesList => json!({ "agent": "nobody" }),
             Method::AgentsFilesGet => json!({ "agent": "nobody", "file": "IDENTITY.md" }),
             Method::AgentsFilesSet => json!({ "agent": "nobody", "file": "IDENTITY.md", "content": "" }),
+            Method::SkillsInfo => json!({ "name": "tea" }),
             Method::ConfigSet => json!({ "key": "queue.cap", "value": 21 }),
             Method::ConfigPatch => json!({ "values": { "queue.cap": 22 } }),
             Method::AutomationsGet | Method::AutomationsEnable | Method::AutomationsDisable => {
@@ -219,5 +285,63 @@ fn every_method_answers_the_owner() {
             _ => None,
         };
         assert_eq!(answer.status, elsewhere.unwrap_or(200), "{method:?}: {}", answer.body);
+        let entry = method.entry();
+        let of = schemas["methods"].as_array().unwrap().iter().find(|one| one["method"] == entry.name);
+        let of = of.unwrap_or_else(|| panic!("{} has no schema", entry.name));
+        assert_eq!(of["permission"], json!(entry.permission()));
+        assert!(of["payload"].is_object() && of["params"].is_object(), "{} has no types", entry.name);
+        if answer.status == 200 {
+            let found = mismatch(&of["payload"], &answer.json(), &schemas["$defs"], entry.name);
+            assert_eq!(found, None);
+        }
     }
+    for (alias, method) in
+        nexus_protocol::methods::ALIASES.iter().filter(|(alias, _)| alias.ends_with(".list"))
+    {
+        let (old, new) = (call(&daemon, alias, &json!({})), call(&daemon, method.entry().name, &json!({})));
+        assert_eq!((old.status, old.json()), (200, new.json()), "{alias}");
+    }
+}
+
+#[test]
+fn tokens_are_made_shown_once_and_ended_on_the_command_line() {
+    let (workspace, daemon) = running();
+    let create =
+        ["tokens", "create", "--label", "panel", "--scope", "control.*.read", "--expires", "2h", "--json"];
+    let made = workspace.nexus(&create).json();
+    let token = made["token"].as_str().unwrap().to_owned();
+    let id = made["about"]["id"].as_str().unwrap();
+    let lasts = made["about"]["expiresAt"].as_i64().unwrap() - made["about"]["createdAt"].as_i64().unwrap();
+    assert_eq!(lasts, 2 * 3_600_000);
+    assert_eq!(call_as(&daemon, &token, "sessions.list", &json!({})).status, 200);
+    assert_eq!(call_as(&daemon, &token, "chat.send", &json!({ "message": "x" })).status, 403);
+    // Nothing shows it again: no listing, no log, no answer, not even to its holder.
+    let listed = workspace.nexus(&["tokens", "list", "--json"]).ok().stdout;
+    assert!(listed.contains(id) && !listed.contains(&token), "{listed}");
+    let table = workspace.nexus(&["tokens", "list"]).ok().stdout;
+    assert!(table.contains("panel") && !table.contains(&token), "{table}");
+    let echoed = call_as(&daemon, &token, &format!("no.{token}"), &json!({}));
+    assert!(echoed.status == 404 && !echoed.body.contains(&token), "{}", echoed.body);
+    assert!(!daemon.log().contains(&token));
+
+    let rotated = workspace.nexus(&["tokens", "rotate", id, "--json"]).json();
+    let (second, second_id) = (rotated["token"].as_str().unwrap(), rotated["about"]["id"].as_str().unwrap());
+    assert_eq!(call_as(&daemon, &token, "sessions.list", &json!({})).status, 401);
+    assert_eq!(call_as(&daemon, second, "sessions.list", &json!({})).status, 200);
+    assert_eq!(rotated["about"]["scopes"], json!(["control.*.read"]));
+    assert_eq!(workspace.nexus(&["tokens", "revoke", second_id]).ok().stdout, format!("{second_id} ended\n"));
+    assert_eq!(call_as(&daemon, second, "sessions.list", &json!({})).status, 401);
+    assert_eq!(workspace.nexus(&["tokens", "revoke", second_id]).code(), Some(3));
+    assert_eq!(workspace.nexus(&["tokens", "list"]).ok().stdout, "no token was given out\n");
+    let all = workspace.nexus(&["tokens", "list", "--all", "--json"]).json();
+    assert_eq!(all["tokens"].as_array().map(Vec::len), Some(2), "{all}");
+    // Plain text goes to stdout alone, for `TOKEN=$(nexus tokens create …)`.
+    let plain = workspace.nexus(&["tokens", "create", "--scope", "control.chat.read"]).ok();
+    assert!(plain.stdout.starts_with("nxt_") && plain.stdout.lines().count() == 1, "{plain:?}");
+    assert_eq!(workspace.nexus(&["tokens", "create", "--scope", "everything"]).code(), Some(1));
+    assert_eq!(workspace.nexus(&["tokens", "create"]).code(), Some(2));
+    assert_eq!(
+        workspace.nexus(&["tokens", "create", "--scope", "control.*.*", "--expires", "soon"]).code(),
+        Some(2)
+    );
 }

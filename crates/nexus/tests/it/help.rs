@@ -37,6 +37,7 @@ fn the_tree_has_these_names() {
     sessions
     identity
     approvals list|show|approve|deny
+    tokens list|create|revoke|rotate
     config get|set|list|schema|reload|rotate-token
     credential list|get|add|sync|scan|verify|flag|order|remove
     skills list|use|info|scan|verify

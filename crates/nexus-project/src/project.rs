@@ -62,7 +62,7 @@ impl Project {
     /// Returns the nearest folder at or above `start` that holds `.nexus/`.
     pub fn find(start: &Path) -> Option<PathBuf> {
         let start = fs::canonicalize(start).ok()?;
-        start.ancestors().find(|folder| folder.join(FOLDER).is_dir()).map(Path::to_owned)
+        start.ancestors().find(|folder| is_layer(&folder.join(FOLDER))).map(Path::to_owned)
     }
 
     /// Returns the project's folder.
@@ -199,6 +199,13 @@ impl Project {
         }
         Ok(created)
     }
+}
+
+/// Says whether a folder is a project's. One with nothing but `run/` is where the kernel keeps its sockets, in
+/// people's home folders.
+fn is_layer(folder: &Path) -> bool {
+    let parts = [".gitignore", "history.json", "state", "memory", "context", "rules"];
+    folder.is_dir() && (!folder.join("run").exists() || parts.iter().any(|part| folder.join(part).exists()))
 }
 
 fn make_folder(path: &Path) -> Result<Created, ProjectError> {

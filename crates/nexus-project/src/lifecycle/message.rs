@@ -1,19 +1,23 @@
 //! What a person says: tags are carried out, a skill is put before the agent, and where plan and tasks stand is told.
 
-use serde_json::{Map, json};
+use serde_json::{Map, Value, json};
 
 use super::{Done, Payload, Place, Reply, facts};
 use crate::harness::session;
 use crate::knowledge::Knowledge;
 use crate::memory_policy;
-use crate::tags::{self, Action};
+use crate::tags::{self, Action, Routing};
 use crate::tools::{Tool, call};
 use crate::{ProjectError, harness, skills};
 
 pub(super) fn user_message(place: &Place<'_>, payload: &Payload<'_>) -> Result<Reply, ProjectError> {
     let message = payload.needed("message")?;
     let conversation = payload.conversation();
-    let routing = tags::route(place.catalog, message);
+    // Words of an agent are told like a person's, but never carried out.
+    let routing = match payload.value("tags") {
+        Value::Bool(false) => Routing::default(),
+        _ => tags::route(place.catalog, message),
+    };
     let mut reply = Reply::default();
     let mut text = String::new();
     for action in &routing.actions {

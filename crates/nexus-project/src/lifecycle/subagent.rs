@@ -45,7 +45,7 @@ pub(super) fn spawn(place: &Place<'_>, payload: &Payload<'_>) -> Result<Reply, P
     text.push_str(&format!("\n\n{index}{}\n", skills::tool_names(place.harness)));
     text.push_str(&documents(place, payload)?);
     if let Some(id) = payload.text("agent_id") {
-        track(place, name.unwrap_or("worker"), id, &choice)?;
+        track(place, name.unwrap_or("worker"), id)?;
     }
     let denied = match agent {
         Some(agent) => catalog::denied_tools(&agent.capabilities, &place.catalog.vocabulary.capabilities),
@@ -160,15 +160,13 @@ fn choose(
     }))
 }
 
-fn track(place: &Place<'_>, name: &str, id: &str, choice: &Choice) -> Result<(), ProjectError> {
-    match choice {
-        Choice::Resume { agent_id, .. } if agent_id == id => {
-            harness::resumed(place.project, place.harness, id)
-        }
-        Choice::Resume { .. } | Choice::Fresh { .. } => {
-            harness::spawned(place.project, place.harness, name, id)
-        }
+/// Notes an instance: one that is known goes on, any other begins.
+fn track(place: &Place<'_>, name: &str, id: &str) -> Result<(), ProjectError> {
+    let known = harness::entries(place.project, place.harness)?.iter().any(|entry| entry["agent_id"] == id);
+    if known {
+        return harness::resumed(place.project, place.harness, id);
     }
+    harness::spawned(place.project, place.harness, name, id)
 }
 
 /// Documents that the skill in force refers to.

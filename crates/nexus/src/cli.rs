@@ -74,6 +74,10 @@ pub(crate) enum Command {
     Project(commands::project::Arguments),
     /// Serve a project's tools to another program over MCP, on standard input and output
     Mcp(commands::mcp::Arguments),
+    /// Bring the workspace and its project into another coding harness, or out of it again
+    Bindings(commands::bindings::Arguments),
+    /// Answer a hook of a bound harness
+    Hook(commands::hook::Arguments),
     /// Show the daemon's log
     Logs(commands::logs::Arguments),
     /// Look at every part of the workspace and say what to do
@@ -122,6 +126,8 @@ pub(crate) fn run() -> Outcome {
         Command::Memory(arguments) => commands::memory::run(&context, &arguments),
         Command::Project(arguments) => commands::project::run(&arguments),
         Command::Mcp(arguments) => commands::mcp::run(&arguments),
+        Command::Bindings(arguments) => commands::bindings::run(&context, &arguments),
+        Command::Hook(arguments) => commands::hook::run(&context, &arguments),
         Command::Logs(arguments) => commands::logs::run(&context, &arguments),
         Command::Doctor(arguments) => commands::doctor::run(&context, &arguments),
         Command::Backup(arguments) => commands::backup::run(&context, &arguments),

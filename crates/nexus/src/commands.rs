@@ -2,11 +2,13 @@
 
 pub(crate) mod approvals;
 pub(crate) mod backup;
+pub(crate) mod bindings;
 pub(crate) mod chat;
 pub(crate) mod completions;
 pub(crate) mod config;
 pub(crate) mod credential;
 pub(crate) mod doctor;
+pub(crate) mod hook;
 pub(crate) mod identity;
 pub(crate) mod init;
 pub(crate) mod logs;

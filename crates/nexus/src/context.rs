@@ -160,6 +160,6 @@ pub(crate) fn client_failure(error: &ClientError) -> Failure {
     }
 }
 
-fn home() -> Option<PathBuf> {
+pub(crate) fn home() -> Option<PathBuf> {
     std::env::var_os("HOME").map(PathBuf::from).filter(|path| Path::is_absolute(path))
 }

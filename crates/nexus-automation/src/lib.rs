@@ -10,7 +10,11 @@ mod handler;
 pub mod home;
 mod hook_point;
 mod occasion;
+pub mod ports;
 mod program;
+mod quiet;
+mod reflection;
+mod register;
 mod registry;
 mod runner;
 mod seed;
@@ -24,8 +28,13 @@ pub use handler::{Handler, Run, RunError};
 pub use hook_point::HookPoint;
 pub use occasion::{EventFacts, OWN_SESSIONS, Occasion, PrincipalFacts};
 pub use program::{Program, ProgramError, Programs, inspect, wants_network};
+pub use quiet::Quiet;
+pub use reflection::{Happened, Reflection};
+pub use register::{RegisterError, Registration, check, register};
 pub use runner::{Handled, Merged, Ran, Runner, RunnerParts, Tried, Watch};
 pub use seed::{SEED_STEPS, SeedError, SeedReport, seed};
-pub use shipped::{SHIPPED, Shipped};
+pub use shipped::{
+    BootMd, CommandLogger, MEMORY_CONTEXT, Reader, SHIPPED, Shipped, Writer, WriterParts, view,
+};
 pub use triggers::Triggers;
 pub use verdict::{Cost, Verdict};

@@ -13,7 +13,7 @@ use std::time::Duration;
 use arc_swap::ArcSwap;
 use nexus_base::id::new_ulid;
 use nexus_base::redact::Redactor;
-use nexus_store::runtime::InvocationOutcome;
+use nexus_store::runtime::{Automation, InvocationOutcome};
 use nexus_store::{Runtime, Store, StoreError};
 use tokio::sync::Semaphore;
 use tokio_util::task::TaskTracker;
@@ -183,6 +183,12 @@ impl Runner {
     pub async fn run_now(&self, name: &str, occasion: Occasion) -> Option<Tried> {
         let entry = self.shared.registry.load().find(name).cloned()?;
         Some(self.shared.run(&entry, Arc::new(occasion), new_ulid()).await)
+    }
+
+    /// Tries an automation out, switched on or not. Nothing about it is kept or counted.
+    pub async fn try_out(&self, automation: Automation, occasion: Occasion) -> Tried {
+        let hook = HookPoint::parse(&automation.definition.hook_point).unwrap_or(HookPoint::RunAutomations);
+        self.shared.try_out(automation, hook, occasion).await
     }
 
     /// Runs something beside everything else; [`Runner::drain`] waits for it.

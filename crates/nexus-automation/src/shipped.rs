@@ -1,5 +1,10 @@
 //! The four automations that come with Nexus.
 
+mod boot_md;
+mod command_logger;
+mod reader;
+mod writer;
+
 use std::path::Path;
 use std::time::Duration;
 
@@ -8,6 +13,11 @@ use nexus_workspace::Layout;
 use serde_json::json;
 
 use crate::hook_point::HookPoint;
+
+pub use self::boot_md::BootMd;
+pub use self::command_logger::CommandLogger;
+pub use self::reader::{MEMORY_CONTEXT, Reader, view};
+pub use self::writer::{Writer, WriterParts};
 
 /// Version of the shipped definitions.
 const SEED_VERSION: u32 = 1;

@@ -112,6 +112,21 @@ impl Verdict {
         })
     }
 
+    /// Returns all of it, for whoever tries an automation out.
+    pub fn to_json(&self) -> Value {
+        let enrich: Map<String, Value> =
+            self.enrich.iter().map(|(name, text)| (name.clone(), json!(text))).collect();
+        json!({
+            "fire": self.fired,
+            "enrich": enrich,
+            "handled": self.handled,
+            "reply": self.reply,
+            "disable": self.disable,
+            "session": self.session,
+            "note": self.note,
+        })
+    }
+
     /// Returns what is kept of it in the invocation's row.
     pub(crate) fn to_row(&self) -> Value {
         let mut row = Map::new();

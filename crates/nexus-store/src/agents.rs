@@ -3,6 +3,7 @@
 //! This file says what was done and what must be said. Steps that belong together commit together:
 //! a claim with its turn, a dispatch with its tool result, a finished turn with its reply.
 
+mod answered;
 mod claim;
 mod compaction;
 mod context;
@@ -12,6 +13,7 @@ mod ledger;
 mod model;
 mod outbox;
 mod queue;
+mod redispatch;
 mod rows;
 mod session;
 mod taint;
@@ -28,6 +30,7 @@ pub use model::{
     MessageRecord, MessageRole, NewItem, NewSession, OutboxRecord, OutboxState, OutboxStatus, Overflow,
     SessionRecord, SessionRole, TaskStatus, TurnRecord, TurnStatus, Untaken,
 };
+pub use redispatch::Redispatch;
 pub use taint::TaintedTurn;
 pub use usage::TurnUsage;
 pub use view::{HistoryLine, SessionRow};

@@ -5,13 +5,16 @@ use std::time::Duration;
 
 use nexus_base::clock::Timestamp;
 use nexus_base::failpoint;
+use nexus_base::id::new_ulid;
 use nexus_base::text::shorten;
 use nexus_store::runtime::{
-    AutomationMode, AutomationStatus, CircuitState, InvocationEnd, InvocationOutcome, NewInvocation,
+    Automation, AutomationMode, AutomationStatus, CircuitState, InvocationEnd, InvocationOutcome,
+    NewInvocation,
 };
 
 use super::{Ran, Shared};
 use crate::handler::{Handler, Run};
+use crate::hook_point::HookPoint;
 use crate::occasion::Occasion;
 use crate::registry::Entry;
 use crate::verdict::Verdict;
@@ -116,6 +119,25 @@ impl Shared {
         (self.parts.watch)(&watched);
         self.settle(entry, verdict).await;
         tried
+    }
+
+    /// Runs an automation and only tells what came of it.
+    pub(super) async fn try_out(&self, automation: Automation, hook: HookPoint, occasion: Occasion) -> Tried {
+        let limit = automation.definition.timeout_ms.map_or(WAITED_FOR, Duration::from_millis);
+        let run = Run {
+            automation: Arc::new(automation),
+            hook,
+            occasion: Arc::new(occasion),
+            invocation: new_ulid(),
+            limit,
+        };
+        match self.attempt(run).await {
+            Attempt::Gave(verdict) => Tried::Done(verdict),
+            Attempt::Failed(error) => self.failed(&error),
+            Attempt::TimedOut => Tried::Failed {
+                error: format!("it took longer than {} ms and was stopped", limit.as_millis()),
+            },
+        }
     }
 
     /// Switches off what had its one run or asked for it; gives a one-shot its run back otherwise.

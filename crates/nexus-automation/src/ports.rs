@@ -1,0 +1,94 @@
+//! What shipped automations need from the daemon around them: a model to think with, and a voice.
+
+use std::time::Duration;
+
+use async_trait::async_trait;
+use nexus_base::id::{EventId, RequestId};
+use nexus_memory::{Learnt, Utterance};
+
+use crate::handler::RunError;
+use crate::verdict::Cost;
+
+/// What an automation thinks about.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Purpose {
+    /// Looking something up: it may only search memory.
+    Read,
+    /// Writing down: it may search memory and add to it.
+    Write,
+    /// Its own work: it may change what it has learnt.
+    Reflect,
+}
+
+impl Purpose {
+    /// All of them.
+    pub const ALL: [Self; 3] = [Self::Read, Self::Write, Self::Reflect];
+
+    /// Returns the word its session is named by.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Read => "read",
+            Self::Write => "write",
+            Self::Reflect => "reflect",
+        }
+    }
+
+    /// Reads the word.
+    pub fn parse(word: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|purpose| purpose.as_str() == word)
+    }
+}
+
+/// One turn an automation wants to take.
+#[derive(Debug, Clone)]
+pub struct Ask {
+    /// The automation's name.
+    pub automation: String,
+    /// What for.
+    pub purpose: Purpose,
+    /// What it is told.
+    pub text: String,
+    /// The request that led to it.
+    pub because_of: Option<RequestId>,
+    /// The event that facts written down in it come from.
+    pub source: Option<EventId>,
+    /// Some of what it is told is vouched for by nobody.
+    pub tainted: bool,
+    /// How long it may take.
+    pub limit: Duration,
+}
+
+/// What came of such a turn.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Thought {
+    /// Its last words.
+    pub text: String,
+    /// Tool calls it made.
+    pub calls: u64,
+    /// What it cost.
+    pub cost: Cost,
+}
+
+/// Thinks with a model, in a session of the automation's own.
+#[async_trait]
+pub trait Think: Send + Sync {
+    /// Tells whether there is a model to think with.
+    fn has_model(&self) -> bool;
+
+    /// Takes one turn and waits for its end.
+    async fn take_turn(&self, ask: Ask) -> Result<Thought, RunError>;
+}
+
+/// Says something in the runtime's own name.
+#[async_trait]
+pub trait Speak: Send + Sync {
+    /// Sends a text to the assistant as the system principal, once for each key.
+    async fn say(&self, key: &str, text: &str) -> Result<(), RunError>;
+}
+
+/// Makes facts of what was said, without a model.
+#[async_trait]
+pub trait Learn: Send + Sync {
+    /// Finds facts in words and keeps them.
+    async fn learn(&self, utterance: Utterance) -> Result<Learnt, RunError>;
+}

@@ -1,0 +1,267 @@
+//! memory-reader: before a worker starts, what memory knows that it needs.
+//!
+//! It asks memory itself, in a few milliseconds and without a model; a reader that thinks is the owner's
+//! choice. What it gives is dated lines, never conclusions.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use nexus_base::id::{EntityId, EventId};
+use nexus_memory::{Memory, Provenance, RecallRequest, Recalled, Viewer};
+use nexus_workspace::Layout;
+use serde_json::{Value, json};
+
+use crate::handler::{Handler, Run, RunError};
+use crate::home::Home;
+use crate::ports::{Ask, Purpose, Think};
+use crate::reflection::{Happened, Reflection};
+use crate::verdict::{Cost, Verdict};
+
+/// Name of the piece of context it adds.
+pub const MEMORY_CONTEXT: &str = "memory_context";
+
+/// Most lines given to a worker: a few that fit beat many that are only related.
+const MOST_LINES: usize = 5;
+/// Candidates looked at for them.
+const CANDIDATES: usize = 12;
+/// What an item must score to be passed on, and how near it must come to the best one.
+const LEAST_SCORE: f64 = 0.25;
+const LEAST_SHARE: f64 = 0.5;
+/// Longest line.
+const LONGEST_LINE: usize = 400;
+/// How much of a task is shown to a reader that thinks.
+const SHOWN_TASK: usize = 8 * 1024;
+
+/// Reads memory before workers start.
+pub struct Reader {
+    memory: Memory,
+    layout: Layout,
+    think: Arc<dyn Think>,
+    reflection: Arc<Reflection>,
+    /// Whether the owner wants a model to do it.
+    with_model: Box<dyn Fn() -> bool + Send + Sync>,
+}
+
+impl std::fmt::Debug for Reader {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter.debug_struct("Reader").finish_non_exhaustive()
+    }
+}
+
+impl Reader {
+    /// Reads this memory; thinks only while `with_model` says so and there is a model.
+    pub fn new(
+        memory: Memory,
+        layout: Layout,
+        think: Arc<dyn Think>,
+        reflection: Arc<Reflection>,
+        with_model: Box<dyn Fn() -> bool + Send + Sync>,
+    ) -> Self {
+        Self { memory, layout, think, reflection, with_model }
+    }
+
+    async fn recall(&self, run: &Run, task: &str) -> Result<(Vec<Recalled>, u64), RunError> {
+        let data = &run.occasion.data;
+        let request = |query: String| RecallRequest {
+            limit: CANDIDATES,
+            viewer: viewer(data),
+            except: except(data, run.occasion.event_id.as_ref()),
+            ..RecallRequest::new(query)
+        };
+        let mut searches = 0;
+        let mut found = Vec::new();
+        for query in queries(task) {
+            searches += 1;
+            let answer =
+                self.memory.recall(request(query)).await.map_err(|error| RunError(error.to_string()))?;
+            found = fitting(answer.items);
+            if !found.is_empty() {
+                break;
+            }
+        }
+        Ok((found, searches))
+    }
+
+    async fn think(&self, run: &Run, task: &str) -> Result<Verdict, RunError> {
+        let task = &task[..task.floor_char_boundary(SHOWN_TASK)];
+        let ask = Ask {
+            automation: run.automation.definition.name.clone(),
+            purpose: Purpose::Read,
+            text: format!("A worker is about to start on this task:\n\n{task}"),
+            because_of: run.occasion.request_id.clone(),
+            source: None,
+            tainted: false,
+            limit: run.limit,
+        };
+        let thought = self.think.take_turn(ask).await?;
+        // Anything but a block is talk, and talk does not reach the worker.
+        let lines = block(&thought.text);
+        Ok(Verdict {
+            fired: lines.is_some(),
+            enrich: lines.map(|lines| (MEMORY_CONTEXT.to_owned(), lines)).into_iter().collect(),
+            cost: Cost { searches: thought.calls, ..thought.cost },
+            note: Some(json!({"with_model": true})),
+            ..Verdict::default()
+        })
+    }
+}
+
+#[async_trait]
+impl Handler for Reader {
+    async fn run(&self, run: &Run) -> Result<Verdict, RunError> {
+        let task = run.occasion.data.get("task").and_then(Value::as_str).unwrap_or_default().trim();
+        if task.is_empty() || viewer(&run.occasion.data) == Viewer::Nobody {
+            return Ok(Verdict::default());
+        }
+        let verdict = if (self.with_model)() && self.think.has_model() {
+            self.think(run, task).await?
+        } else {
+            let (found, searches) = self.recall(run, task).await?;
+            let lines: Vec<String> = found.iter().map(line).collect();
+            Verdict {
+                fired: !lines.is_empty(),
+                enrich: (!lines.is_empty())
+                    .then(|| (MEMORY_CONTEXT.to_owned(), lines.join("\n")))
+                    .into_iter()
+                    .collect(),
+                cost: Cost { searches, ..Cost::default() },
+                note: Some(json!({"items": found.iter().map(|item| item.item.as_str()).collect::<Vec<_>>()})),
+                ..Verdict::default()
+            }
+        };
+        let is_onboarding = run.occasion.data.get("onboarding").and_then(Value::as_bool).unwrap_or(false);
+        if let Some(home) = Home::of(&run.automation, &self.layout).filter(|_| !is_onboarding) {
+            let found = verdict.enrich.first().map(|(_, lines)| lines.clone());
+            let missed = found.is_none() && self.knows_anything().await;
+            self.reflection.consider(
+                &home,
+                Happened {
+                    improves: run.automation.definition.self_improvement,
+                    calls: verdict.cost.searches,
+                    asked: task.to_owned(),
+                    gave: found,
+                    missed,
+                    because_of: run.occasion.request_id.clone(),
+                },
+            );
+        }
+        Ok(verdict)
+    }
+}
+
+impl Reader {
+    /// An empty memory misses everything, and nothing is learnt from that.
+    async fn knows_anything(&self) -> bool {
+        self.memory.counts().await.is_ok_and(|counts| counts.facts > 0)
+    }
+}
+
+/// Returns what to look for: the task's own words, then its names alone.
+fn queries(task: &str) -> Vec<String> {
+    let mut queries = vec![task.to_owned()];
+    let words = || task.split(|letter: char| !letter.is_alphanumeric() && letter != '\'');
+    let names: Vec<&str> = words()
+        .skip(1)
+        .filter(|word| word.len() > 2 && word.starts_with(char::is_uppercase))
+        .collect::<BTreeSet<_>>()
+        .into_iter()
+        .collect();
+    if !names.is_empty() && names.len() * 3 < words().count() {
+        queries.push(names.join(" "));
+    }
+    queries
+}
+
+fn fitting(items: Vec<Recalled>) -> Vec<Recalled> {
+    let best = items.first().map_or(0.0, |item| item.score);
+    let least = LEAST_SCORE.max(best * LEAST_SHARE);
+    items.into_iter().filter(|item| item.score >= least).take(MOST_LINES).collect()
+}
+
+fn line(item: &Recalled) -> String {
+    let line = item.line().split_whitespace().collect::<Vec<_>>().join(" ");
+    let line = nexus_base::text::shorten(&line, LONGEST_LINE);
+    match item.provenance {
+        Provenance::Owner | Provenance::Agent => line,
+        Provenance::Untrusted => format!("{line} [from an unverified source]"),
+    }
+}
+
+/// Takes the lines out of the one block a reader may answer with.
+fn block(text: &str) -> Option<String> {
+    let (_, inside) = text.split_once("<memory_context>")?;
+    let (inside, _) = inside.split_once("</memory_context>")?;
+    let lines: Vec<&str> = inside.lines().map(str::trim).filter(|line| !line.is_empty()).collect();
+    (!lines.is_empty()).then(|| lines.join("\n"))
+}
+
+/// Reads on whose behalf memory is asked; whoever is not said to be allowed sees nothing.
+pub(crate) fn viewer(data: &Value) -> Viewer {
+    let texts = |name: &str| -> BTreeSet<String> {
+        let list = data.get("memory").and_then(|memory| memory.get(name)).and_then(Value::as_array);
+        list.into_iter().flatten().filter_map(Value::as_str).map(str::to_owned).collect()
+    };
+    match data.get("memory").and_then(|memory| memory.get("view")).and_then(Value::as_str) {
+        Some("owner") => Viewer::Owner,
+        Some("shared") => Viewer::Shared {
+            entities: texts("entities").into_iter().map(EntityId::new).collect(),
+            conversations: texts("conversations"),
+        },
+        Some(_) | None => Viewer::Nobody,
+    }
+}
+
+/// Writes down on whose behalf memory may be asked, as [`Reader`] reads it.
+pub fn view(viewer: &Viewer) -> Value {
+    match viewer {
+        Viewer::Owner => json!({"view": "owner"}),
+        Viewer::Shared { entities, conversations } => {
+            json!({"view": "shared", "entities": entities, "conversations": conversations})
+        }
+        Viewer::Nobody => json!({"view": "nobody"}),
+    }
+}
+
+fn except(data: &Value, event: Option<&EventId>) -> Vec<EventId> {
+    let listed = data.get("except").and_then(Value::as_array).into_iter().flatten();
+    let listed = listed.filter_map(Value::as_str).map(EventId::new);
+    listed.chain(event.cloned()).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_a_block_counts_as_an_answer() {
+        let good =
+            "Here:\n<memory_context>\n2026-01-14: Ada's sister lives in Lisbon.\n\n</memory_context>\nbye";
+        assert_eq!(block(good).as_deref(), Some("2026-01-14: Ada's sister lives in Lisbon."));
+        for talk in ["", "nothing found", "<memory_context>", "<memory_context>\n \n</memory_context>"] {
+            assert_eq!(block(talk), None, "{talk}");
+        }
+    }
+
+    #[test]
+    fn names_are_tried_when_the_whole_task_finds_nothing() {
+        assert_eq!(queries("list the files").len(), 1);
+        let asked = queries("please write a short letter to my friend Grace in Lisbon about the boat");
+        assert_eq!(asked[1], "Grace Lisbon");
+    }
+
+    #[test]
+    fn whoever_is_not_named_sees_nothing() {
+        for viewer in [
+            Viewer::Owner,
+            Viewer::Nobody,
+            Viewer::Shared {
+                entities: BTreeSet::from([EntityId::new("e1")]),
+                conversations: BTreeSet::from(["dm:e1".to_owned()]),
+            },
+        ] {
+            assert_eq!(super::viewer(&json!({ "memory": view(&viewer) })), viewer);
+        }
+        assert_eq!(super::viewer(&json!({})), Viewer::Nobody);
+    }
+}

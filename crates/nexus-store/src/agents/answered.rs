@@ -1,0 +1,45 @@
+//! A message that is answered without a turn: its item and the reply, in one transaction.
+
+use nexus_base::clock::Timestamp;
+use nexus_base::failpoint;
+
+use super::Agents;
+use super::model::{ItemOutcome, NewItem, NewSession, OutboxState, Untaken};
+use super::{outbox, queue, session};
+use crate::error::StoreError;
+use crate::writer::Sync;
+
+impl Agents {
+    /// Keeps an item that somebody else has dealt with, together with what the person is told; nothing
+    /// when the item is known already.
+    ///
+    /// # Errors
+    /// The database cannot be written.
+    pub async fn answer(
+        &self,
+        new_session: NewSession,
+        item: NewItem,
+        by: &str,
+        reply: &str,
+    ) -> Result<Option<Untaken>, StoreError> {
+        let (by, reply) = (by.to_owned(), reply.to_owned());
+        let answered = self
+            .database
+            // Synced like a refusal: `events.db` is told at once and must never know more than this file.
+            .write(Sync::Full, move |connection| {
+                let now = Timestamp::now();
+                session::ensure(connection, &new_session, now)?;
+                if !queue::insert(connection, &item, now)? {
+                    return Ok(None);
+                }
+                let line = outbox::insert_for_item(connection, &item, OutboxState::Final, &reply, now)?;
+                let why = format!("handled by {by}");
+                let item = queue::end_untaken(connection, &item.id, ItemOutcome::Completed, &why, now)?;
+                failpoint::hit("s3.before_answer");
+                Ok(Some(Untaken { item, line: Some(line) }))
+            })
+            .await?;
+        failpoint::hit("s3.answered");
+        Ok(answered)
+    }
+}

@@ -2,10 +2,11 @@
 
 use std::collections::HashMap;
 
-use nexus_llm::Usage;
+use nexus_llm::{ModelName, Usage};
 use serde_json::Value;
 
 use crate::history::{PastMessage, PastTurn};
+use crate::ports::Spent;
 
 /// How much one turn may do.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -18,11 +19,25 @@ pub struct Limits {
     pub calls: u32,
     /// Calls of the same tool with the same arguments.
     pub identical_calls: u32,
+    /// Tokens of everything one message leads to.
+    pub run_tokens: u64,
+    /// Tokens of one day.
+    pub day_tokens: u64,
+    /// Cost of one day, in millionths of a dollar.
+    pub day_micro_usd: u64,
 }
 
 impl Default for Limits {
     fn default() -> Self {
-        Self { steps: 50, tokens: 400_000, calls: 200, identical_calls: 5 }
+        Self {
+            steps: 50,
+            tokens: 400_000,
+            calls: 200,
+            identical_calls: 5,
+            run_tokens: 2_000_000,
+            day_tokens: 10_000_000,
+            day_micro_usd: 10_000_000,
+        }
     }
 }
 
@@ -34,12 +49,24 @@ pub(crate) struct Meter {
     calls: u32,
     seen: HashMap<String, u32>,
     pub(crate) usage: Usage,
+    /// The model that answered last, where it is another than the one asked first.
+    pub(crate) model: Option<ModelName>,
+    /// What the run and the day have come to, this turn included.
+    pub(crate) spent: Spent,
 }
 
 impl Meter {
     /// Begins to count, with what an earlier attempt at this turn already did.
     pub(crate) fn new(limits: Limits, turn: &PastTurn) -> Self {
-        let mut meter = Self { limits, steps: 0, calls: 0, seen: HashMap::new(), usage: Usage::default() };
+        let mut meter = Self {
+            limits,
+            steps: 0,
+            calls: 0,
+            seen: HashMap::new(),
+            usage: Usage::default(),
+            spent: Spent::default(),
+            model: None,
+        };
         for message in &turn.messages {
             if let PastMessage::Assistant { calls, .. } = message {
                 meter.steps += 1;
@@ -64,6 +91,25 @@ impl Meter {
             return Err(format!(
                 "this turn used its {} tokens; say \"go on\" to continue, or raise budgets.tokens_per_turn",
                 self.limits.tokens
+            ));
+        }
+        if self.spent.run_tokens >= self.limits.run_tokens {
+            return Err(format!(
+                "this request and its workers used their {} tokens; say \"go on\" to continue, or raise \
+                 budgets.tokens_per_run",
+                self.limits.run_tokens
+            ));
+        }
+        if self.spent.day_tokens >= self.limits.day_tokens {
+            return Err(format!(
+                "today's {} tokens are used; raise budgets.tokens_per_day to go on, or wait until tomorrow",
+                self.limits.day_tokens
+            ));
+        }
+        if self.spent.day_micro_usd >= self.limits.day_micro_usd {
+            return Err(format!(
+                "today's {} US dollars are spent; raise budgets.usd_per_day to go on, or wait until tomorrow",
+                dollars(self.limits.day_micro_usd)
             ));
         }
         Ok(())
@@ -95,6 +141,11 @@ impl Meter {
     }
 }
 
+/// Renders millionths of a dollar as dollars and cents.
+fn dollars(micro: u64) -> String {
+    format!("{}.{:02}", micro / 1_000_000, micro % 1_000_000 / 10_000)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -123,6 +174,27 @@ mod tests {
         let mut few_tokens = meter(Limits { tokens: 10, ..Limits::default() });
         few_tokens.usage.output = 11;
         assert!(few_tokens.begin_step().unwrap_err().contains("10 tokens"));
+        let spent = |spent: Spent| {
+            let mut meter = meter(Limits {
+                run_tokens: 5,
+                day_tokens: 7,
+                day_micro_usd: 12_340_000,
+                ..Limits::default()
+            });
+            meter.spent = spent;
+            meter.begin_step()
+        };
+        let nothing = Spent::default();
+        spent(Spent { run_tokens: 4, day_tokens: 6, day_micro_usd: 12_339_999 }).unwrap();
+        assert!(
+            spent(Spent { run_tokens: 5, ..nothing })
+                .unwrap_err()
+                .contains("its workers used their 5 tokens")
+        );
+        assert!(spent(Spent { day_tokens: 7, ..nothing }).unwrap_err().contains("today's 7 tokens"));
+        assert!(
+            spent(Spent { day_micro_usd: 12_340_000, ..nothing }).unwrap_err().contains("12.34 US dollars")
+        );
         let mut few_calls = meter(Limits { calls: 1, ..Limits::default() });
         few_calls.begin_call("list", &Value::Null).unwrap();
         assert!(few_calls.begin_call("read", &Value::Null).unwrap_err().contains("1 tool calls"));
@@ -138,8 +210,10 @@ mod tests {
             result: None,
         };
         let reply = PastMessage::Assistant { text: String::new(), calls: vec![call; 4] };
-        let mut meter =
-            Meter::new(Limits { steps: 1, ..Limits::default() }, &PastTurn { messages: vec![reply] });
+        let mut meter = Meter::new(
+            Limits { steps: 1, ..Limits::default() },
+            &PastTurn { id: None, messages: vec![reply] },
+        );
         assert!(meter.begin_step().is_err());
         assert!(meter.begin_call("list", &Value::Null).is_err());
     }

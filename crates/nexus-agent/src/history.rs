@@ -3,16 +3,34 @@
 //! What was sent once is sent again byte for byte: a prompt only grows at its end, so that
 //! provider caches keep working.
 
-use nexus_base::id::ToolCallId;
+use std::sync::Arc;
+
+use nexus_base::id::{ToolCallId, TurnId};
 use nexus_llm::{Content, Message, Role};
+use nexus_protocol::framing::{Frame, Kind, key};
 use serde_json::Value;
 
 /// What a call says when nobody knows how it went.
 pub const OUTCOME_UNKNOWN: &str = "interrupted, outcome unknown";
 
+/// Everything a turn follows on.
+#[derive(Debug, Clone, Default)]
+pub struct Past {
+    /// What stands for the turns before the first one below.
+    pub summary: Option<String>,
+    /// The last turn the summary stands for.
+    pub through: Option<TurnId>,
+    /// Results that are sent shortened; they stand shortened in the turns below.
+    pub trims: Vec<(ToolCallId, String)>,
+    /// Turns, oldest first.
+    pub turns: Vec<Arc<PastTurn>>,
+}
+
 /// One turn's messages in order.
 #[derive(Debug, Clone, Default)]
 pub struct PastTurn {
+    /// The turn; none for one that is made up.
+    pub id: Option<TurnId>,
     /// Messages, oldest first.
     pub messages: Vec<PastMessage>,
 }
@@ -51,7 +69,59 @@ pub struct PastCall {
     pub result: Option<(String, bool)>,
 }
 
+impl Past {
+    /// Shortens the result of a call, wherever it is; returns what is sent in its place.
+    pub(crate) fn shorten_result(
+        &mut self,
+        current: &mut PastTurn,
+        id: &ToolCallId,
+        shorten: impl Fn(&str) -> String,
+    ) -> Option<String> {
+        let turn = self.turns.iter_mut().find(|turn| turn.has_call(id));
+        let turn = match turn {
+            Some(turn) => Arc::make_mut(turn),
+            None => current,
+        };
+        let (text, _) = turn.call_mut(id)?.result.as_mut()?;
+        *text = shorten(text);
+        Some(text.clone())
+    }
+}
+
 impl PastTurn {
+    /// Returns about how many bytes the turn has in a request.
+    pub fn bytes(&self) -> usize {
+        let size = |message: &PastMessage| match message {
+            PastMessage::User { frame, text } => frame.len() + text.len(),
+            PastMessage::Assistant { text, calls } => {
+                text.len()
+                    + calls
+                        .iter()
+                        .map(|call| {
+                            call.tool.len()
+                                + call.arguments.to_string().len()
+                                + call.result.as_ref().map_or(0, |(text, _)| text.len())
+                        })
+                        .sum::<usize>()
+            }
+        };
+        self.messages.iter().map(size).sum()
+    }
+
+    fn has_call(&self, id: &ToolCallId) -> bool {
+        self.messages.iter().any(|message| match message {
+            PastMessage::Assistant { calls, .. } => calls.iter().any(|call| call.id == *id),
+            PastMessage::User { .. } => false,
+        })
+    }
+
+    fn call_mut(&mut self, id: &ToolCallId) -> Option<&mut PastCall> {
+        self.messages.iter_mut().find_map(|message| match message {
+            PastMessage::Assistant { calls, .. } => calls.iter_mut().find(|call| call.id == *id),
+            PastMessage::User { .. } => None,
+        })
+    }
+
     /// Returns everything the model said in this turn, replies separated by a blank line.
     pub fn said(&self) -> String {
         let texts: Vec<&str> = self
@@ -97,9 +167,20 @@ impl PastTurn {
     }
 }
 
-/// Renders turns as a model's conversation.
-pub fn to_messages<'a>(turns: impl Iterator<Item = &'a PastTurn>) -> Vec<Message> {
+/// Returns what a model reads in place of turns that are no longer sent.
+pub(crate) fn summary_text(summary: &str) -> String {
+    let frame = Frame::new(Kind::System)
+        .with(key::NOTE, "what follows sums up the earlier conversation, which is no longer shown in full");
+    format!("{}{summary}", frame.render())
+}
+
+/// Renders the past and the turn that runs as a model's conversation.
+pub fn to_messages(past: &Past, current: &PastTurn) -> Vec<Message> {
     let mut messages = Vec::new();
+    if let Some(summary) = &past.summary {
+        push(&mut messages, Role::User, vec![Content::Text { text: summary_text(summary) }]);
+    }
+    let turns = past.turns.iter().map(AsRef::as_ref).chain([current]);
     for message in turns.flat_map(|turn| &turn.messages) {
         append(&mut messages, message);
     }

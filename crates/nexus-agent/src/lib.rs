@@ -3,16 +3,31 @@
 //! the traits in [`ports`].
 
 mod budget;
+pub mod changes;
+mod compaction;
+mod context;
 pub mod coordination;
+mod estimate;
 pub mod history;
 mod memory_tools;
 pub mod ports;
+mod project_tool;
 mod prompt;
+mod relevance;
+mod scope;
+mod taint;
 mod toolbox;
 pub mod tools;
 mod turn;
+pub mod web;
 
 pub use budget::Limits;
-pub use prompt::{PromptPart, SystemPrompt};
+pub use compaction::{Cause as CompactionCause, Compacted, Window};
+pub use context::{ContextRecord, RememberedFact, SizedCount};
+pub use estimate::Calibration;
+pub use project_tool::ProjectTool;
+pub use prompt::{Assignment, PromptPart, RoleSection, SystemPrompt};
+pub use scope::{Done, RunFacts, Scope};
+pub use taint::{Level as TaintLevel, Taint};
 pub use toolbox::Toolbox;
 pub use turn::{Agent, AgentParts, End, Role, TurnInput, TurnOutcome};

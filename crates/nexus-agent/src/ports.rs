@@ -4,8 +4,10 @@
 
 use async_trait::async_trait;
 use nexus_base::id::{MessageId, RequestId, SessionLabel, ToolCallId};
+use nexus_llm::{ModelName, Usage};
 use nexus_protocol::tool::ToolOutput;
 
+use crate::compaction::Compacted;
 use crate::coordination::Coordinate;
 use crate::turn::Role;
 
@@ -57,6 +59,12 @@ pub trait Ledger: Send + Sync {
     /// Writes a reply and all its calls.
     async fn record_step(&self, step: &Step) -> Result<(), LedgerError>;
 
+    /// Keeps the block before the turn's newest words as it is sent, and the record of what was added.
+    async fn record_enrichment(&self, frame: &str, record: &str) -> Result<(), LedgerError>;
+
+    /// Keeps a compaction; from now on the turns it stands for are sent as its summary.
+    async fn record_compaction(&self, compacted: &Compacted) -> Result<(), LedgerError>;
+
     /// Writes a call's result.
     async fn record_result(
         &self,
@@ -64,6 +72,10 @@ pub trait Ledger: Send + Sync {
         output: &ToolOutput,
         end: CallEnd,
     ) -> Result<(), LedgerError>;
+
+    /// Writes down what the turn has read that nobody vouches for, one source a line, before the model
+    /// sees any of it.
+    async fn record_taint(&self, sources: &str) -> Result<(), LedgerError>;
 }
 
 /// A coordination call's answer.
@@ -85,11 +97,57 @@ pub trait Dispatch: Send + Sync {
     async fn outstanding(&self) -> Result<u32, LedgerError>;
 }
 
+/// What was spent so far.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Spent {
+    /// Tokens of the run: everything the owner's message led to.
+    pub run_tokens: u64,
+    /// Tokens of the day.
+    pub day_tokens: u64,
+    /// Cost of the day, in millionths of a dollar.
+    pub day_micro_usd: u64,
+}
+
+/// Counts what models cost, across turns and restarts.
+#[async_trait]
+pub trait Spending: Send + Sync {
+    /// Returns what was spent before the turn's next call.
+    async fn so_far(&self) -> Result<Spent, LedgerError>;
+
+    /// Counts a call and returns what was spent with it.
+    async fn add(&self, model: &ModelName, usage: &Usage) -> Result<Spent, LedgerError>;
+}
+
+/// Nothing is counted, because the model costs nothing.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Free;
+
+#[async_trait]
+impl Spending for Free {
+    async fn so_far(&self) -> Result<Spent, LedgerError> {
+        Ok(Spent::default())
+    }
+
+    async fn add(&self, _model: &ModelName, _usage: &Usage) -> Result<Spent, LedgerError> {
+        Ok(Spent::default())
+    }
+}
+
 /// Something to show while a turn runs. Must not block.
 #[derive(Debug, Clone)]
 pub enum Progress<'a> {
     /// Text as the model says it.
     Text(&'a str),
+    /// What the turn has used so far.
+    Used {
+        /// Tokens of all its model calls.
+        usage: &'a Usage,
+    },
+    /// Earlier turns were summed up or results shortened to make room.
+    Compacted {
+        /// What was decided.
+        compacted: &'a Compacted,
+    },
     /// A call begins.
     CallStarted {
         /// The call.
@@ -136,6 +194,12 @@ pub struct Enrichment {
 pub enum Gate {
     /// It may.
     Open,
+    /// It may look and not change: a command gets its task folder read-only. A tool that is no command
+    /// just runs; refuse those that write.
+    LookOnly {
+        /// Why, and what to do about it; told where the command is denied something.
+        reason: String,
+    },
     /// It may not; the reason tells the model what to do instead.
     Refused {
         /// Why, and what to do.
@@ -165,6 +229,12 @@ pub trait Hooks: Send + Sync {
         None
     }
 
+    /// The conversation was shortened; what is returned goes with the summary that stands for the rest.
+    async fn compacted(&self, turn: &TurnFacts) -> Vec<Enrichment> {
+        let _ = turn;
+        Vec::new()
+    }
+
     /// The turn is over; what it said is not yet delivered.
     async fn turn_ended(&self, turn: &TurnFacts, said: &str) {
         let _ = (turn, said);
@@ -177,7 +247,7 @@ pub struct NoHooks;
 
 impl Hooks for NoHooks {}
 
-/// Several of them, asked in order; the first refusal counts.
+/// Several of them, asked in order; the first refusal counts, else the first narrowing.
 #[async_trait]
 impl Hooks for Vec<std::sync::Arc<dyn Hooks>> {
     async fn context_ready(&self, turn: &TurnFacts) -> Vec<Enrichment> {
@@ -189,12 +259,15 @@ impl Hooks for Vec<std::sync::Arc<dyn Hooks>> {
     }
 
     async fn before_call(&self, turn: &TurnFacts, call: &Call) -> Gate {
+        let mut gate = Gate::Open;
         for hooks in self {
-            if let refused @ Gate::Refused { .. } = hooks.before_call(turn, call).await {
-                return refused;
+            match hooks.before_call(turn, call).await {
+                refused @ Gate::Refused { .. } => return refused,
+                Gate::LookOnly { reason } if gate == Gate::Open => gate = Gate::LookOnly { reason },
+                Gate::LookOnly { .. } | Gate::Open => {}
             }
         }
-        Gate::Open
+        gate
     }
 
     async fn after_call(&self, turn: &TurnFacts, call: &Call, output: &ToolOutput) -> Option<String> {
@@ -203,6 +276,14 @@ impl Hooks for Vec<std::sync::Arc<dyn Hooks>> {
             all.extend(hooks.after_call(turn, call, output).await);
         }
         (!all.is_empty()).then(|| all.join("\n"))
+    }
+
+    async fn compacted(&self, turn: &TurnFacts) -> Vec<Enrichment> {
+        let mut all = Vec::new();
+        for hooks in self {
+            all.extend(hooks.compacted(turn).await);
+        }
+        all
     }
 
     async fn turn_ended(&self, turn: &TurnFacts, said: &str) {

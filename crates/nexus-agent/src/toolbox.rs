@@ -2,16 +2,19 @@
 
 use std::sync::Arc;
 
-use nexus_memory::{Memory, Provenance};
+use nexus_base::redact::Redactor;
+use nexus_memory::Memory;
 use nexus_protocol::tool::{Replay, ToolOutput, ToolSpec};
 use serde_json::Value;
-use tokio_util::sync::CancellationToken;
 
 use crate::coordination;
 use crate::memory_tools;
 use crate::ports::Call;
-use crate::tools::FileTools;
+use crate::project_tool::{PROJECT, ProjectTool};
+use crate::scope::{Done, Scope};
+use crate::tools::{Artifacts, FileTools};
 use crate::turn::Role;
+use crate::web::Web;
 
 /// The tools of one session, fixed when its first turn begins.
 #[derive(Debug, Clone)]
@@ -19,26 +22,83 @@ pub struct Toolbox {
     specs: Arc<[ToolSpec]>,
     files: Arc<FileTools>,
     memory: Memory,
-    /// What a manager keeps are its owner's words; a worker works things out.
-    provenance: Provenance,
+    role: Role,
+    redactor: Arc<Redactor>,
+    artifacts: Option<Arc<Artifacts>>,
+    web: Option<Web>,
+    project: Option<ProjectTool>,
 }
 
 impl Toolbox {
     /// Gathers a role's tools.
     pub fn new(role: Role, files: Arc<FileTools>, memory: Memory) -> Self {
         let mut specs = vec![coordination::agent_send_spec()];
-        let provenance = match role {
+        match role {
             Role::Manager => {
                 specs.push(coordination::status_spec());
                 specs.push(coordination::wait_spec());
-                Provenance::Owner
             }
-            Role::Worker => Provenance::Agent,
-        };
+            Role::Worker => {}
+        }
         specs.extend(files.specs());
         specs.push(memory_tools::recall_spec());
         specs.push(memory_tools::remember_spec());
-        Self { specs: specs.into(), files, memory, provenance }
+        let redactor = Arc::new(Redactor::new());
+        Self { specs: specs.into(), files, memory, role, redactor, artifacts: None, web: None, project: None }
+    }
+
+    /// Hides these secrets in everything a tool gives back, before it is kept or told.
+    #[must_use]
+    pub fn redactor(mut self, redactor: Arc<Redactor>) -> Self {
+        self.redactor = redactor;
+        self
+    }
+
+    /// Adds the tools of the web.
+    #[must_use]
+    pub fn web(mut self, web: Web) -> Self {
+        self.specs = self.specs.iter().cloned().chain(web.specs()).collect();
+        self.web = Some(web);
+        self
+    }
+
+    /// Adds the tools of a project.
+    #[must_use]
+    pub fn project(mut self, project: ProjectTool) -> Self {
+        self.specs = self.specs.iter().cloned().chain([project.spec()]).collect();
+        self.project = Some(project);
+        self
+    }
+
+    /// Takes tools away.
+    #[must_use]
+    pub fn without(mut self, names: &[&str]) -> Self {
+        self.specs = self.specs.iter().filter(|spec| !names.contains(&spec.name.as_str())).cloned().collect();
+        self
+    }
+
+    /// Keeps the whole of results that are too long for a model.
+    #[must_use]
+    pub fn artifacts(mut self, artifacts: Arc<Artifacts>) -> Self {
+        self.artifacts = Some(artifacts);
+        self
+    }
+
+    /// Keeps only these tools.
+    #[must_use]
+    pub fn only(mut self, names: &[&str]) -> Self {
+        self.specs = self.specs.iter().filter(|spec| names.contains(&spec.name.as_str())).cloned().collect();
+        self
+    }
+
+    /// Returns the memory its tools use.
+    pub(crate) fn memory(&self) -> &Memory {
+        &self.memory
+    }
+
+    /// Returns where long results are kept.
+    pub(crate) fn kept_results(&self) -> Option<&Artifacts> {
+        self.artifacts.as_deref()
     }
 
     /// Returns what the model is told.
@@ -54,16 +114,36 @@ impl Toolbox {
         self.specs.iter().find(|spec| spec.name == tool).map_or(Replay::Safe, |spec| spec.replay)
     }
 
-    /// Runs a call that is not about other agents.
-    pub(crate) async fn call(&self, call: &Call, cancel: &CancellationToken) -> ToolOutput {
-        match call.tool.as_str() {
+    /// Runs a call that is not about other agents. What comes back holds no secret and is not too long.
+    pub(crate) async fn call(&self, call: &Call, scope: &Scope<'_>) -> Done {
+        let known = self.specs.iter().any(|spec| spec.name == call.tool);
+        let done = match call.tool.as_str() {
+            // Also what was taken away.
+            other if !known => Done::own(ToolOutput::error(format!(
+                "there is no tool {other:?}; you have {}",
+                self.names()
+            ))),
+            PROJECT if let Some(project) = &self.project => Done::own(project.call(&call.arguments).await),
             memory_tools::RECALL => memory_tools::recall(&self.memory, &call.arguments).await,
             memory_tools::REMEMBER => {
-                memory_tools::remember(&self.memory, &call.arguments, self.provenance).await
+                let provenance = scope.run.taint.provenance(self.role);
+                Done::own(memory_tools::remember(&self.memory, &call.arguments, provenance).await)
             }
-            tool if self.files.has(tool) => self.files.call(tool, &call.arguments, cancel).await,
-            other => ToolOutput::error(format!("there is no tool {other:?}; you have {}", self.names())),
-        }
+            tool if self.files.has(tool) => self.files.call(tool, &call.arguments, scope).await,
+            tool if let Some(web) = self.web.as_ref().filter(|web| web.has(tool)) => {
+                web.call(tool, &call.arguments, scope).await
+            }
+            other => {
+                Done::own(ToolOutput::error(format!("there is no tool {other:?}; you have {}", self.names())))
+            }
+        };
+        let Done { output, untrusted } = done;
+        let text = self.redactor.redact(&output.text);
+        let text = match &self.artifacts {
+            Some(artifacts) => artifacts.fit(text, untrusted.is_some()).await,
+            None => text,
+        };
+        Done { output: ToolOutput { text, ..output }, untrusted }
     }
 
     fn names(&self) -> String {

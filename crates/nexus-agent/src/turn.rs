@@ -1,26 +1,32 @@
 //! The loop of one turn: reply, calls, results, reply, until the model has said everything.
 
 mod calls;
+mod room;
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use nexus_base::id::{MessageId, ToolCallId};
-use nexus_llm::{Content, Conversation, Model, ModelError, ModelEvent, ModelName, ModelReply, Usage};
+use nexus_llm::{Content, Conversation, Model, ModelError, ModelName, ModelReply, Usage};
 use nexus_protocol::tool::Replay;
 use nexus_workspace::Layout;
 use nexus_workspace::config::Settings;
 use tokio_util::sync::CancellationToken;
 
 use crate::budget::{Limits, Meter};
+use crate::compaction::Window;
+use crate::context::{ContextRecord, SizedCount};
 use crate::coordination::WAIT;
-use crate::history::{PastCall, PastMessage, PastTurn, append, to_messages};
+use crate::estimate::{messages_bytes, tools_bytes};
+use crate::history::{Past, PastCall, PastMessage, PastTurn, append, summary_text, to_messages};
 use crate::ports::{
-    Approve, Call, Dispatch, Hooks, Ledger, LedgerError, Progress, ProgressSink, Step, TurnFacts,
+    Approve, Call, Dispatch, Hooks, Ledger, LedgerError, ProgressSink, Spending, Step, TurnFacts,
 };
-use crate::prompt::{self, SystemPrompt};
+use crate::prompt::{self, Assignment, SystemPrompt};
+use crate::scope::RunFacts;
 use crate::toolbox::Toolbox;
 
 use self::calls::Calls;
+use self::room::NoReply;
 
 /// Longest reply asked of a model, in tokens.
 const REPLY_TOKENS: u32 = 8_192;
@@ -50,28 +56,38 @@ pub struct AgentParts {
     pub toolbox: Toolbox,
     /// Limits of one turn.
     pub limits: Limits,
+    /// How much of a conversation the model can be sent.
+    pub window: Window,
+    /// What it was made for.
+    pub assignment: Assignment,
 }
 
 /// One agent, ready to take turns.
 #[derive(Debug)]
 pub struct Agent {
-    parts: AgentParts,
+    pub(crate) parts: AgentParts,
 }
 
 /// What a turn begins with.
 pub struct TurnInput<'a> {
     /// Manager or worker.
     pub role: Role,
-    /// Earlier turns, oldest first.
-    pub past: Vec<PastTurn>,
+    /// What it follows on.
+    pub past: Past,
     /// This turn: the words it answers, and what an earlier attempt already did.
     pub current: PastTurn,
     /// Where steps are kept.
     pub ledger: &'a dyn Ledger,
+    /// What an earlier attempt was told besides the words; nobody is asked for it again.
+    pub told: Option<ContextRecord>,
+    /// Where costs are counted.
+    pub spending: &'a dyn Spending,
     /// How workers are sent off.
     pub dispatch: &'a dyn Dispatch,
     /// What the turn is, for those who stand around it.
     pub facts: TurnFacts,
+    /// The run it belongs to.
+    pub run: RunFacts,
     /// Those who stand around its steps.
     pub hooks: &'a dyn Hooks,
     /// Who is asked before something leaves its box.
@@ -118,14 +134,24 @@ pub struct TurnOutcome {
     /// The model that answered.
     pub model: ModelName,
     /// What was sent, part by part.
-    pub prompt: Option<SystemPrompt>,
+    pub context: Option<ContextRecord>,
+    /// What it followed on, and itself without the last reply: what the next turn follows on.
+    pub follows: Option<(Past, PastTurn)>,
 }
 
 impl TurnOutcome {
     /// The outcome of a turn that no model had a part in.
     pub fn without_model(end: End, said: String) -> Self {
         let nobody = ModelName { provider: "none".to_owned(), model: "none".to_owned() };
-        Self { end, said, last_message: None, usage: Usage::default(), model: nobody, prompt: None }
+        Self {
+            end,
+            said,
+            last_message: None,
+            usage: Usage::default(),
+            model: nobody,
+            context: None,
+            follows: None,
+        }
     }
 }
 
@@ -141,57 +167,46 @@ impl Agent {
     /// The ledger cannot be written; the turn stays pending and can be resumed.
     pub async fn take_turn(&self, mut input: TurnInput<'_>) -> Result<TurnOutcome, LedgerError> {
         let mut meter = Meter::new(self.parts.limits, &input.current);
-        let prompt = match prompt::assemble(&self.parts.layout, &self.parts.settings, input.role) {
+        let mut record = input.told.clone().unwrap_or_default();
+        let assignment = &self.parts.assignment;
+        let (layout, settings) = (&self.parts.layout, &self.parts.settings);
+        let prompt = match prompt::assemble(layout, settings, input.role, &input.facts.session, assignment) {
             Ok(prompt) => prompt,
             Err(error) => {
                 let cause = std::error::Error::source(&error).map(ToString::to_string).unwrap_or_default();
                 return Ok(self.outcome(fail(format!("{error}: {cause}")), &input, &meter, None, None));
             }
         };
-        self.enrich(&mut input).await;
+        self.enrich(&mut input, &mut record).await?;
         self.settle_open_calls(&mut input).await?;
-        let mut conversation = Conversation {
-            system: Arc::clone(&prompt.text),
-            messages: to_messages(input.past.iter().chain([&input.current])),
-            tools: self.parts.toolbox.specs(),
-            max_tokens: REPLY_TOKENS,
-        };
-        // The conversation has it all; a long history is not kept twice.
-        input.past = Vec::new();
-        let prompt = Some(prompt);
+        let mut conversation = self.begin(&prompt, &input, &mut record);
         if input.role == Role::Manager && input.current.last_reply_did(WAIT) {
-            return Ok(self.outcome(End::Waiting, &input, &meter, None, prompt));
+            return Ok(self.outcome(End::Waiting, &input, &meter, None, Some(record)));
         }
+        meter.spent = input.spending.so_far().await?;
         loop {
             if input.cancel.is_cancelled() {
-                return Ok(self.outcome(End::Aborted, &input, &meter, None, prompt));
+                return Ok(self.outcome(End::Aborted, &input, &meter, None, Some(record)));
             }
             if let Err(reason) = meter.begin_step() {
-                return Ok(self.outcome(fail(reason), &input, &meter, None, prompt));
+                return Ok(self.outcome(fail(reason), &input, &meter, None, Some(record)));
             }
-            let partial = Mutex::new(String::new());
-            let reply = match self.reply(&input, &conversation, &partial).await {
+            let reply = match self.ask(&mut conversation, &mut input, &mut meter, &mut record).await? {
                 Ok(reply) => reply,
-                Err(error) => {
-                    let said = partial.into_inner().unwrap_or_else(PoisonError::into_inner);
-                    let last = (!said.is_empty()).then_some((said, None));
+                Err(NoReply { error, partial }) => {
+                    let last = (!partial.is_empty()).then_some((partial, None));
                     let end = match error {
                         ModelError::Cancelled => End::Aborted,
-                        ModelError::RateLimited { .. }
-                        | ModelError::ContextTooLong
-                        | ModelError::Unauthorized { .. }
-                        | ModelError::Unavailable { .. }
-                        | ModelError::Rejected { .. } => fail(error.to_string()),
+                        other => fail(explained(&other)),
                     };
-                    return Ok(self.outcome(end, &input, &meter, last, prompt));
+                    return Ok(self.outcome(end, &input, &meter, last, Some(record)));
                 }
             };
-            meter.usage.add(&reply.usage);
             let step = self.read_reply(reply);
             if step.calls.is_empty() {
                 let last =
                     (!step.text.is_empty() || step.thinking.is_some()).then_some((step.text, step.thinking));
-                return Ok(self.outcome(End::Final, &input, &meter, last, prompt));
+                return Ok(self.outcome(End::Final, &input, &meter, last, Some(record)));
             }
             input.ledger.record_step(&step).await?;
             input.current.messages.push(PastMessage::Assistant {
@@ -200,8 +215,10 @@ impl Agent {
             });
             match self.run_calls(&step.calls, &mut input, &mut meter).await? {
                 Calls::Done => {}
-                Calls::Wait => return Ok(self.outcome(End::Waiting, &input, &meter, None, prompt)),
-                Calls::Over(reason) => return Ok(self.outcome(fail(reason), &input, &meter, None, prompt)),
+                Calls::Wait => return Ok(self.outcome(End::Waiting, &input, &meter, None, Some(record))),
+                Calls::Over(reason) => {
+                    return Ok(self.outcome(fail(reason), &input, &meter, None, Some(record)));
+                }
             }
             if let Some(message) = input.current.messages.last() {
                 append(&mut conversation.messages, message);
@@ -209,28 +226,34 @@ impl Agent {
         }
     }
 
-    /// Lets those around the turn add to its newest message, unless an earlier attempt went past it.
-    async fn enrich(&self, input: &mut TurnInput<'_>) {
-        let Some(PastMessage::User { frame, .. }) = input.current.messages.last_mut() else { return };
-        for piece in input.hooks.context_ready(&input.facts).await {
-            frame.push_str(&format!("<{0}>\n{1}\n</{0}>\n", piece.source, piece.text.trim_end()));
-        }
-    }
-
-    async fn reply(
+    /// Puts the first request of the turn together and notes its parts.
+    fn begin(
         &self,
+        prompt: &SystemPrompt,
         input: &TurnInput<'_>,
-        conversation: &Conversation,
-        partial: &Mutex<String>,
-    ) -> Result<ModelReply, ModelError> {
-        let sink = |event: ModelEvent| match event {
-            ModelEvent::TextDelta(text) => {
-                partial.lock().unwrap_or_else(PoisonError::into_inner).push_str(&text);
-                (input.progress)(Progress::Text(&text));
-            }
-            ModelEvent::ThinkingDelta(_) => {}
+        record: &mut ContextRecord,
+    ) -> Conversation {
+        let conversation = Conversation {
+            system: Arc::clone(&prompt.text),
+            messages: to_messages(&input.past, &input.current),
+            tools: self.parts.toolbox.specs(),
+            max_tokens: REPLY_TOKENS,
         };
-        self.parts.model.reply(conversation, &sink, &input.cancel).await
+        record.note_prompt(prompt);
+        let tools = &conversation.tools;
+        record.tools = SizedCount { count: tools.len(), bytes: tools_bytes(tools) };
+        record.summary_bytes = input.past.summary.as_ref().map(|summary| summary_text(summary).len());
+        let newest = input.current.messages.iter().rev().find_map(|message| match message {
+            PastMessage::User { frame, text } => Some((frame.len(), text.len())),
+            PastMessage::Assistant { .. } => None,
+        });
+        (record.frame_bytes, record.words_bytes) = newest.unwrap_or_default();
+        let newest = record.frame_bytes + record.words_bytes + record.summary_bytes.unwrap_or(0);
+        record.history = SizedCount {
+            count: input.past.turns.len(),
+            bytes: messages_bytes(&conversation.messages).saturating_sub(newest),
+        };
+        conversation
     }
 
     fn outcome(
@@ -239,7 +262,7 @@ impl Agent {
         input: &TurnInput<'_>,
         meter: &Meter,
         last_message: Option<(String, Option<String>)>,
-        prompt: Option<SystemPrompt>,
+        context: Option<ContextRecord>,
     ) -> TurnOutcome {
         let mut said = input.current.said();
         if let Some((text, _)) = &last_message
@@ -250,7 +273,15 @@ impl Agent {
             }
             said.push_str(text);
         }
-        TurnOutcome { end, said, last_message, usage: meter.usage, model: self.parts.model.name(), prompt }
+        TurnOutcome {
+            end,
+            said,
+            last_message,
+            usage: meter.usage,
+            model: meter.model.clone().unwrap_or_else(|| self.parts.model.name()),
+            context,
+            follows: Some((input.past.clone(), input.current.clone())),
+        }
     }
 
     fn read_reply(&self, reply: ModelReply) -> Step {
@@ -290,6 +321,14 @@ fn add_line(text: &mut String, more: &str) {
         text.push('\n');
     }
     text.push_str(more);
+}
+
+/// Says what went wrong and what can be done about it.
+fn explained(error: &ModelError) -> String {
+    match error.hint() {
+        Some(hint) => format!("{error} ({hint})"),
+        None => error.to_string(),
+    }
 }
 
 fn fail(reason: String) -> End {

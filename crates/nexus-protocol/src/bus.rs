@@ -1,7 +1,7 @@
 //! Bus events: what observers see while it happens. Nothing depends on anybody listening.
 
 use nexus_base::clock::Timestamp;
-use nexus_base::id::{MessageId, OutboxId, RequestId, SessionLabel, ToolCallId, TurnId};
+use nexus_base::id::{CompactionId, MessageId, OutboxId, RequestId, SessionLabel, ToolCallId, TurnId};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -71,6 +71,25 @@ pub enum BusBody {
         is_error: bool,
         duration_ms: u64,
     },
+    /// What a turn has used so far.
+    #[serde(rename = "agent.usage")]
+    Used {
+        session: SessionLabel,
+        turn_id: TurnId,
+        input_tokens: u64,
+        cached_input_tokens: u64,
+        output_tokens: u64,
+    },
+    /// Earlier turns were summed up, or results shortened, to make room.
+    #[serde(rename = "session.compacted")]
+    Compacted {
+        session: SessionLabel,
+        turn_id: TurnId,
+        compaction_id: CompactionId,
+        turns: u64,
+        tokens_before: u64,
+        tokens_after: u64,
+    },
     /// A worker was sent off.
     #[serde(rename = "worker.dispatched")]
     WorkerDispatched { parent: SessionLabel, session: SessionLabel, request_id: RequestId, task: String },
@@ -97,6 +116,12 @@ pub enum BusBody {
     /// A request for consent is no longer open: approved, denied or expired.
     #[serde(rename = "permission.resolved")]
     PermissionResolved { permission_request_id: String, status: String },
+    /// An automation ran.
+    #[serde(rename = "hook.fired")]
+    HookFired { automation: String, hook_point: String },
+    /// An automation failed; nothing else did.
+    #[serde(rename = "hook.error")]
+    HookFailed { automation: String, hook_point: String, error: String },
     /// The daemon is ready.
     #[serde(rename = "system.started")]
     Started { version: String },
@@ -113,13 +138,15 @@ pub enum BusBody {
 
 impl BusBody {
     /// Every kind of event by its stable name.
-    pub const TYPES: [&'static str; 17] = [
+    pub const TYPES: [&'static str; 21] = [
         "agent.streaming.token",
         "turn.created",
         "turn.completed",
         "chat.final",
         "agent.tool.started",
         "agent.tool.completed",
+        "agent.usage",
+        "session.compacted",
         "worker.dispatched",
         "worker.completed",
         "nex.request.stage",
@@ -127,6 +154,8 @@ impl BusBody {
         "chat.quiescent",
         "permission.requested",
         "permission.resolved",
+        "hook.fired",
+        "hook.error",
         "system.started",
         "system.stopping",
         "system.config_reloaded",
@@ -142,6 +171,8 @@ impl BusBody {
             Self::Reply { .. } => "chat.final",
             Self::ToolStarted { .. } => "agent.tool.started",
             Self::ToolEnded { .. } => "agent.tool.completed",
+            Self::Used { .. } => "agent.usage",
+            Self::Compacted { .. } => "session.compacted",
             Self::WorkerDispatched { .. } => "worker.dispatched",
             Self::WorkerEnded { .. } => "worker.completed",
             Self::Stage { .. } => "nex.request.stage",
@@ -149,6 +180,8 @@ impl BusBody {
             Self::Quiescent { .. } => "chat.quiescent",
             Self::PermissionRequested { .. } => "permission.requested",
             Self::PermissionResolved { .. } => "permission.resolved",
+            Self::HookFired { .. } => "hook.fired",
+            Self::HookFailed { .. } => "hook.error",
             Self::Started { .. } => "system.started",
             Self::Stopping => "system.stopping",
             Self::ConfigReloaded => "system.config_reloaded",

@@ -4,7 +4,7 @@
 pub mod answers;
 
 use nexus_base::clock::Timestamp;
-use nexus_base::id::SessionLabel;
+use nexus_base::id::{CompactionId, SessionLabel, TurnId};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
@@ -98,6 +98,50 @@ pub struct ChatInject {
 pub struct SessionNamed {
     /// Its label.
     pub session: SessionLabel,
+}
+
+/// Parameters of `sessions.compactions`.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields, default)]
+pub struct CompactionsOf {
+    /// Only those of this session.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub session: Option<SessionLabel>,
+    /// How many, newest first.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub limit: Option<usize>,
+}
+
+/// What stands for earlier turns of a session.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct CompactionView {
+    /// Its id.
+    pub id: CompactionId,
+    /// The session.
+    pub session: SessionLabel,
+    /// The turn that needed the room.
+    pub turn_id: TurnId,
+    /// How many turns were summed up.
+    pub turns: u64,
+    /// How many results are sent shortened.
+    pub shortened_results: u64,
+    /// Why: `context_limit`, `overflow`, `length`.
+    pub cause: String,
+    /// Who wrote the summary: a model, or `extract`.
+    pub author: String,
+    /// Estimated tokens of the request before.
+    pub tokens_before: u64,
+    /// Estimated tokens of the request after.
+    pub tokens_after: u64,
+    /// What is sent in place of the turns.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub summary: Option<String>,
+    /// When it was taken.
+    pub created_at: Timestamp,
+    /// When it was taken back.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub undone_at: Option<Timestamp>,
 }
 
 /// Parameters of `sessions.preview`.

@@ -160,6 +160,10 @@ methods! {
     SessionsResolve = "sessions.resolve" Iam "sessions" Read,
     /// The last lines of several sessions.
     SessionsPreview = "sessions.preview" Iam "sessions" Read,
+    /// What stands for earlier turns of sessions.
+    SessionsCompactions = "sessions.compactions" Iam "sessions" Read,
+    /// Takes a compaction back.
+    SessionsUndo = "sessions.undo" Iam "sessions" Write,
     /// Bus events to this connection.
     EventsSubscribe = "events.subscribe" Iam "events" Read,
     /// No more of them.
@@ -194,6 +198,12 @@ methods! {
     AutomationsEnable = "automations.enable" Iam "automations" Write,
     /// Switches one off.
     AutomationsDisable = "automations.disable" Iam "automations" Write,
+    /// Registers the owner's own program.
+    AutomationsRegister = "automations.register" Iam "automations" Admin,
+    /// Removes one of those.
+    AutomationsRemove = "automations.remove" Iam "automations" Admin,
+    /// Tries one out.
+    AutomationsTest = "automations.test" Iam "automations" Write,
     /// When automations ran and what came of it.
     AutomationsInvocations = "automations.invocations" Iam "automations" Read,
     /// Credential pointers; never values.
@@ -228,8 +238,12 @@ methods! {
     SkillsStatus = "skills.status" Iam "skills" Read,
     /// One skill with everything it brings.
     SkillsInfo = "skills.info" Iam "skills" Read,
-    /// Models that can be used.
+    /// The model in use, why, and what else was looked at.
     ModelsList = "models.list" Iam "models" Read,
+    /// Agrees to the use of a credential that was found.
+    ModelsAllow = "models.allow" Iam "models" Approve,
+    /// Refuses it.
+    ModelsRefuse = "models.refuse" Iam "models" Approve,
 }
 
 #[cfg(test)]

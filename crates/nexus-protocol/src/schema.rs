@@ -8,7 +8,7 @@ use serde_json::{Map, Value, json};
 
 use crate::control::answers;
 use crate::methods::{ALIASES, Method};
-use crate::{bus, chat, control, error, status, trace, ws};
+use crate::{automations, bus, chat, control, error, models, status, trace, ws};
 
 /// Returns file names with their schemas.
 pub fn all() -> Vec<(String, Value)> {
@@ -77,6 +77,10 @@ fn shapes(method: Method, generator: &mut SchemaGenerator) -> (Value, Value) {
         Method::SessionsPreview => {
             of(shape::<control::PreviewOf>(), Shape::List("previews", list::<control::Preview>))
         }
+        Method::SessionsCompactions => {
+            of(shape::<control::CompactionsOf>(), Shape::List("compactions", list::<control::CompactionView>))
+        }
+        Method::SessionsUndo => of(shape::<control::Named>(), shape::<control::CompactionView>()),
         Method::EventsSubscribe => of(shape::<ws::Subscribe>(), shape::<answers::Subscribed>()),
         Method::EventsUnsubscribe => of(shape::<control::Nothing>(), shape::<answers::Subscribed>()),
         Method::AgentsList => of(shape::<control::Nothing>(), shape::<answers::Agents>()),
@@ -91,7 +95,8 @@ fn shapes(method: Method, generator: &mut SchemaGenerator) -> (Value, Value) {
         Method::ConfigPatch => of(shape::<control::ConfigPatch>(), shape::<answers::ConfigChanged>()),
         Method::ConfigRotateToken => of(shape::<control::Nothing>(), shape::<answers::OwnerTokenRotated>()),
         Method::CredentialsList => of(shape::<control::Nothing>(), shape::<answers::Credentials>()),
-        Method::ModelsList => of(shape::<control::Nothing>(), shape::<answers::Models>()),
+        Method::ModelsList => of(shape::<control::Nothing>(), shape::<models::ModelsView>()),
+        Method::ModelsAllow | Method::ModelsRefuse => of(shape::<models::ModelAnswer>(), Shape::Any),
         Method::SkillsStatus => of(shape::<control::Nothing>(), shape::<answers::Skills>()),
         Method::SkillsInfo => of(shape::<control::Named>(), shape::<answers::SkillView>()),
         Method::UsageCost => of(shape::<control::UsageOf>(), shape::<answers::UsageCost>()),
@@ -99,6 +104,9 @@ fn shapes(method: Method, generator: &mut SchemaGenerator) -> (Value, Value) {
         Method::AutomationsGet | Method::AutomationsEnable | Method::AutomationsDisable => {
             of(shape::<control::Named>(), shape::<answers::AutomationView>())
         }
+        Method::AutomationsRemove => of(shape::<control::Named>(), Shape::Any),
+        Method::AutomationsRegister => of(shape::<automations::AutomationRegister>(), Shape::Any),
+        Method::AutomationsTest => of(shape::<automations::AutomationTest>(), Shape::Any),
         Method::AutomationsInvocations => {
             of(shape::<control::InvocationsOf>(), shape::<answers::Invocations>())
         }
@@ -127,6 +135,7 @@ fn shapes(method: Method, generator: &mut SchemaGenerator) -> (Value, Value) {
 type Generate = fn(&mut SchemaGenerator) -> Value;
 
 enum Shape {
+    Any,
     Of(Generate),
     /// An object with one list in it.
     List(&'static str, Generate),
@@ -135,6 +144,7 @@ enum Shape {
 impl Shape {
     fn of(&self, generator: &mut SchemaGenerator) -> Value {
         match self {
+            Self::Any => Value::Bool(true),
             Self::Of(generate) => generate(generator),
             Self::List(name, generate) => json!({
                 "type": "object",

@@ -165,3 +165,52 @@ pub struct RequestSummary {
     /// Milliseconds from start to end.
     pub duration_ms: Option<u64>,
 }
+
+/// What a request's model was sent, part by part: `nexus trace --prompt`.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct PromptView {
+    /// The request.
+    pub request_id: RequestId,
+    /// The turn.
+    pub turn_id: TurnId,
+    /// Session it ran in.
+    pub session: SessionLabel,
+    /// Model that answered.
+    pub model: Option<String>,
+    /// Parts in the order a model reads them.
+    pub parts: Vec<PromptPartView>,
+    /// Bytes of all of it.
+    pub total_bytes: u64,
+    /// Facts that were put before the words, best first.
+    pub memory: Vec<RememberedView>,
+    /// Compactions taken while the turn ran.
+    pub compactions: Vec<String>,
+}
+
+/// One part of what a model was sent.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct PromptPartView {
+    /// Where it stands: `tools`, `system`, `history`, `message`.
+    pub section: String,
+    /// Its name.
+    pub name: String,
+    /// Its size in bytes.
+    pub bytes: u64,
+    /// Its size before it was cut, when it was.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cut_from: Option<u64>,
+}
+
+/// A fact that was put before a message.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct RememberedView {
+    /// The fact.
+    pub id: String,
+    /// How well it fitted.
+    pub score: f64,
+    /// What was sent.
+    pub text: String,
+}

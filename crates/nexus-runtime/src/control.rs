@@ -2,8 +2,10 @@
 //! table carried out. Frames, sockets and HTTP are the server's.
 
 mod approvals;
+mod automations;
 mod caller;
 mod chat;
+mod compactions;
 mod config;
 mod files;
 mod logs;
@@ -14,7 +16,7 @@ mod tokens;
 
 use nexus_identity::{Operation, Tokens};
 use nexus_protocol::control as wire;
-use nexus_protocol::control::answers::{Models, WorkspaceStatus};
+use nexus_protocol::control::answers::WorkspaceStatus;
 use nexus_protocol::methods::{Action, Method, Path};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -25,7 +27,9 @@ use crate::boot::StartOptions;
 use crate::runtime::Runtime;
 use crate::{RuntimeError, report};
 
+pub use self::automations::sample;
 pub use self::caller::Caller;
+pub use self::rows::{automation as automation_view, invocation as invocation_view};
 
 /// Rows given when the caller does not say, and at most.
 const LISTED: usize = 50;
@@ -104,6 +108,8 @@ impl Runtime {
             }
             Method::SessionsResolve => self.session_resolve(read(params)?).await,
             Method::SessionsPreview => self.session_previews(read(params)?).await,
+            Method::SessionsCompactions => self.session_compactions(read(params)?).await,
+            Method::SessionsUndo => self.undo_compaction(read(params)?).await,
             Method::AgentsList => {
                 nothing(params)?;
                 self.agents_list()
@@ -145,6 +151,9 @@ impl Runtime {
             Method::AutomationsGet => self.automation_get(read(params)?).await,
             Method::AutomationsEnable => self.automation_switch(read(params)?, true).await,
             Method::AutomationsDisable => self.automation_switch(read(params)?, false).await,
+            Method::AutomationsRegister => self.automation_register(read(params)?).await,
+            Method::AutomationsRemove => self.automation_remove(read(params)?).await,
+            Method::AutomationsTest => self.automation_test(read(params)?).await,
             Method::AutomationsInvocations => self.automation_invocations(read(params)?).await,
             Method::CredentialsList => {
                 nothing(params)?;
@@ -176,9 +185,10 @@ impl Runtime {
             Method::SkillsInfo => self.skill_info(read(params)?).await,
             Method::ModelsList => {
                 nothing(params)?;
-                let model = self.health_report().await.model;
-                shown_as::<Models>(&json!({ "models": [{ "model": model, "active": true }] }))
+                shown(&self.models_view())
             }
+            Method::ModelsAllow => self.model_answer(read(params)?, true).await,
+            Method::ModelsRefuse => self.model_answer(read(params)?, false).await,
         }
     }
 

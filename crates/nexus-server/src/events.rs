@@ -210,6 +210,8 @@ fn belongs_to(event: &BusEvent, root: &str) -> bool {
     match &event.body {
         BusBody::Started { .. }
         | BusBody::Stopping
+        | BusBody::HookFired { .. }
+        | BusBody::HookFailed { .. }
         | BusBody::ConfigReloaded
         | BusBody::PermissionRequested { .. }
         | BusBody::PermissionResolved { .. }
@@ -223,7 +225,9 @@ fn belongs_to(event: &BusEvent, root: &str) -> bool {
         | BusBody::Stage { request_id, .. }
         | BusBody::RequestEnded { request_id, .. }
         | BusBody::Quiescent { request_id } => request_id.as_str() == root,
-        BusBody::ToolStarted { .. } | BusBody::ToolEnded { .. } | BusBody::WorkerEnded { .. } => false,
+        BusBody::Used { .. }
+        | BusBody::Compacted { .. }
+        | BusBody::ToolStarted { .. } | BusBody::ToolEnded { .. } | BusBody::WorkerEnded { .. } => false,
     }
 }
 

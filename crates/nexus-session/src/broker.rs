@@ -3,16 +3,17 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use nexus_base::id::{BootId, QueueItemId, RequestId, SessionLabel};
+use nexus_base::id::{BootId, CompactionId, QueueItemId, RequestId, SessionLabel};
 use nexus_protocol::bus::BusBody;
 use nexus_store::StoreError;
-use nexus_store::agents::{Admitted, Aftermath, Agents, ItemMode, NewItem, NewSession, Overflow};
+use nexus_store::agents::{Admitted, Aftermath, Agents, ItemMode, NewItem, NewSession, Overflow, Undone};
 use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use crate::engine::{Engine, Observer};
 use crate::live::{Cause, LiveSessions};
+use crate::past::Pasts;
 use crate::waiters::Waiters;
 use crate::{owed, runner};
 
@@ -73,6 +74,7 @@ pub(crate) struct Shared {
     pub(crate) tasks: TaskTracker,
     pub(crate) stopping: CancellationToken,
     pub(crate) waiters: Waiters,
+    pub(crate) pasts: Pasts,
 }
 
 /// What waiting for a tree found.
@@ -98,6 +100,7 @@ impl Broker {
                 tasks: TaskTracker::new(),
                 stopping: CancellationToken::new(),
                 waiters: Waiters::default(),
+                pasts: Pasts::default(),
             }),
         }
     }
@@ -123,6 +126,38 @@ impl Broker {
             Admitted::AlreadyThere => {}
         }
         Ok(admitted)
+    }
+
+    /// Takes a compaction back; the turns it stood for are sent again from the next message on.
+    ///
+    /// # Errors
+    /// The database cannot be written.
+    pub async fn undo_compaction(&self, id: &CompactionId) -> Result<Undone, StoreError> {
+        let undone = self.shared.parts.agents.undo_compaction(id).await?;
+        if let Undone::Done(compaction) = &undone {
+            self.shared.pasts.forget(&compaction.new.session);
+        }
+        Ok(undone)
+    }
+
+    /// Keeps a message that an automation has dealt with, and says what it wants said; false when the
+    /// message was admitted before.
+    ///
+    /// # Errors
+    /// The database cannot be written.
+    pub async fn answer(
+        &self,
+        session: NewSession,
+        item: NewItem,
+        by: &str,
+        reply: &str,
+    ) -> Result<bool, StoreError> {
+        let answered = self.shared.parts.agents.answer(session, item, by, reply).await?;
+        let is_new = answered.is_some();
+        if let Some(done) = answered {
+            owed::settle_later(&self.shared, done.item, done.line);
+        }
+        Ok(is_new)
     }
 
     /// Says and tells what an earlier life of the daemon still owed; comes before anything runs.

@@ -1,11 +1,45 @@
 //! From ledger records to the agent's view of earlier turns.
 
-use nexus_agent::history::{PastCall, PastMessage, PastTurn};
-use nexus_store::agents::{CallRecord, CallStatus, MessageRecord, MessageRole, TurnRecord};
+use std::sync::Arc;
+
+use nexus_agent::history::{Past, PastCall, PastMessage, PastTurn};
+use nexus_store::agents::{self, CallRecord, CallStatus, MessageRecord, MessageRole, TurnRecord};
 use serde_json::Value;
 
+/// Turns the ledger's answer into what a turn follows on, with results shortened as they are sent.
+pub(crate) fn past_of(past: &agents::Past) -> Past {
+    let compaction = past.compaction.as_ref().map(|compaction| &compaction.new);
+    let trims: Vec<_> = compaction
+        .map(|new| new.trims.iter().map(|trim| (trim.call.clone(), trim.text.clone())).collect())
+        .unwrap_or_default();
+    Past {
+        summary: compaction.and_then(|new| new.summary.clone()),
+        through: compaction.and_then(|new| new.through.clone()),
+        turns: past.turns.iter().map(|turn| Arc::new(trimmed(past_turn(turn), &trims))).collect(),
+        trims,
+    }
+}
+
+/// Puts the shortened results in place of the whole ones.
+pub(crate) fn trimmed(mut turn: PastTurn, trims: &[(nexus_base::id::ToolCallId, String)]) -> PastTurn {
+    if trims.is_empty() {
+        return turn;
+    }
+    for message in &mut turn.messages {
+        let PastMessage::Assistant { calls, .. } = message else { continue };
+        for call in calls {
+            if let (Some((text, _)), Some((_, short))) =
+                (&mut call.result, trims.iter().find(|(id, _)| *id == call.id))
+            {
+                text.clone_from(short);
+            }
+        }
+    }
+    turn
+}
+
 pub(crate) fn past_turn(turn: &TurnRecord) -> PastTurn {
-    PastTurn { messages: turn.messages.iter().map(past_message).collect() }
+    PastTurn { id: Some(turn.id.clone()), messages: turn.messages.iter().map(past_message).collect() }
 }
 
 fn past_message(message: &MessageRecord) -> PastMessage {

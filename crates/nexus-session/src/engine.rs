@@ -4,10 +4,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use nexus_agent::ports::{Approve, Hooks, NoHooks, NobodyToAsk};
+use nexus_agent::ports::{Approve, Free, Hooks, NoHooks, NobodyToAsk, Spending};
 use nexus_agent::{Agent, Role};
 use nexus_base::clock::Timestamp;
-use nexus_base::id::RequestId;
+use nexus_base::id::{RequestId, SessionLabel};
 use nexus_protocol::bus::BusBody;
 use nexus_protocol::trace::Stage;
 use nexus_store::StoreError;
@@ -24,7 +24,36 @@ pub struct AgentRequest<'a> {
     pub item: &'a Item,
 }
 
+/// A worker that is wanted.
+#[derive(Debug)]
+pub struct AssignRequest<'a> {
+    /// The session that sends it.
+    pub session: &'a SessionRecord,
+    /// The sender's workers so far, newest last.
+    pub workers: &'a [SessionRecord],
+    /// What it is to do.
+    pub text: &'a str,
+    /// Catalog role it should take.
+    pub agent: Option<&'a str>,
+    /// Model it should use.
+    pub model: Option<&'a str>,
+    /// Task of the project it should do.
+    pub task: Option<u64>,
+}
+
+/// How a worker is sent off.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Assigned {
+    /// What it is told.
+    pub text: String,
+    /// Settings of its session.
+    pub settings: serde_json::Value,
+    /// The worker that goes on instead of a new one.
+    pub resume: Option<SessionLabel>,
+}
+
 /// Puts agents together and frames what they are told.
+#[async_trait]
 pub trait Engine: Send + Sync {
     /// Returns the agent for a session's next turn; the error is for the person.
     fn agent(&self, request: &AgentRequest<'_>) -> Result<Agent, String>;
@@ -39,6 +68,28 @@ pub trait Engine: Send + Sync {
     fn approver(&self, request: &AgentRequest<'_>) -> Arc<dyn Approve> {
         let _ = request;
         Arc::new(NobodyToAsk)
+    }
+
+    /// Returns where the turn's costs are counted.
+    fn spending(&self, request: &AgentRequest<'_>) -> Arc<dyn Spending> {
+        let _ = request;
+        Arc::new(Free)
+    }
+
+    /// Settles how a worker is sent off: what it is told, what it is, and whether an earlier one goes on. The
+    /// error is for the model.
+    async fn assign(&self, request: &AssignRequest<'_>) -> Result<Assigned, String> {
+        match (request.agent, request.task) {
+            (Some(agent), _) => {
+                Err(format!("no catalog role {agent:?} is installed here; leave `agent` out"))
+            }
+            (None, Some(_)) => Err("this session has no project, so it has no tasks; leave `task` out".to_owned()),
+            (None, None) => Ok(Assigned {
+                text: request.text.to_owned(),
+                settings: serde_json::json!({"model": request.model}),
+                resume: None,
+            }),
+        }
     }
 
     /// Returns what renders the context block that stands before an item's words. It runs inside the

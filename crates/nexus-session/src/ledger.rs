@@ -2,15 +2,17 @@
 
 use async_trait::async_trait;
 use nexus_agent::ports::{CallEnd, Ledger, LedgerError, Step};
-use nexus_base::id::{ToolCallId, TurnId};
+use nexus_agent::{Compacted, CompactionCause};
+use nexus_base::id::{SessionLabel, ToolCallId, TurnId};
 use nexus_protocol::tool::ToolOutput;
-use nexus_store::agents::{Agents, CallStatus, NewCall, NewStep};
+use nexus_store::agents::{self, Agents, CallStatus, NewCall, NewCompaction, NewStep, Trim};
 
 /// Writes one turn's steps.
 #[derive(Debug)]
 pub(crate) struct TurnLedger {
     pub(crate) agents: Agents,
     pub(crate) turn_id: TurnId,
+    pub(crate) session: SessionLabel,
 }
 
 #[async_trait]
@@ -51,6 +53,38 @@ impl Ledger for TurnLedger {
             .record_result(call, status, output.text.clone())
             .await
             .map_err(|error| ledger_error(&error))
+    }
+
+    async fn record_enrichment(&self, frame: &str, record: &str) -> Result<(), LedgerError> {
+        let written = self.agents.record_enrichment(&self.turn_id, frame.to_owned(), record.to_owned()).await;
+        written.map_err(|error| ledger_error(&error))
+    }
+
+    async fn record_compaction(&self, compacted: &Compacted) -> Result<(), LedgerError> {
+        let trims = compacted.trims.iter();
+        let new = NewCompaction {
+            id: compacted.id.clone(),
+            session: self.session.clone(),
+            turn_id: self.turn_id.clone(),
+            through: compacted.through.clone(),
+            turns_summarized: u64::try_from(compacted.turns).unwrap_or(u64::MAX),
+            summary: compacted.summary.clone(),
+            trims: trims.map(|(call, text)| Trim { call: call.clone(), text: text.clone() }).collect(),
+            cause: match compacted.cause {
+                CompactionCause::ContextLimit => agents::CompactionCause::ContextLimit,
+                CompactionCause::Overflow => agents::CompactionCause::Overflow,
+                CompactionCause::Length => agents::CompactionCause::Length,
+            },
+            author: compacted.author.clone(),
+            tokens_before: compacted.tokens.0,
+            tokens_after: compacted.tokens.1,
+        };
+        self.agents.record_compaction(new).await.map_err(|error| ledger_error(&error))
+    }
+
+    async fn record_taint(&self, sources: &str) -> Result<(), LedgerError> {
+        let written = self.agents.taint_turn(&self.turn_id, sources.to_owned()).await;
+        written.map_err(|error| ledger_error(&error))
     }
 }
 

@@ -12,10 +12,12 @@ mod ledger;
 mod live;
 mod outcome;
 mod owed;
+mod past;
 mod run;
 mod runner;
 mod show;
+mod taint;
 mod waiters;
 
 pub use broker::{Broker, BrokerLimits, BrokerParts, Quiescence};
-pub use engine::{AgentRequest, Ended, Engine, Framer, Observer, Passage};
+pub use engine::{AgentRequest, AssignRequest, Assigned, Ended, Engine, Framer, Observer, Passage};

@@ -11,9 +11,8 @@ use crate::live::Cause;
 /// Decides what a turn's outcome means for its session, its person and its parent.
 pub(crate) fn conclude(claimed: &ClaimedTurn, outcome: TurnOutcome, cause: Option<&Cause>) -> FinishTurn {
     let said = outcome.said.trim().to_owned();
-    let parts = outcome.prompt.as_ref().map(|prompt| {
-        serde_json::json!({"parts": prompt.parts, "systemBytes": prompt.text.len(), "onboarding": prompt.onboarding})
-    });
+    // Texts and numbers only, which always become JSON.
+    let context = outcome.context.as_ref().and_then(|record| serde_json::to_string(record).ok());
     let (status, stop_reason, error) = match (&outcome.end, cause) {
         (End::Final, _) => (TurnStatus::Completed, "end_turn", None),
         (End::Waiting, _) => (TurnStatus::Completed, "wait", None),
@@ -52,7 +51,7 @@ pub(crate) fn conclude(claimed: &ClaimedTurn, outcome: TurnOutcome, cause: Optio
         cache_read_tokens: outcome.usage.cache_read,
         cache_write_tokens: outcome.usage.cache_write,
         reasoning_tokens: outcome.usage.reasoning,
-        context_json: parts.map(|parts| parts.to_string()),
+        context_json: context,
         last_message: outcome.last_message.or_else(|| if_unsaid(&said, reply.as_ref())),
         reply,
         report,

@@ -3,16 +3,18 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use nexus_agent::history::PastMessage;
 use nexus_agent::ports::{Progress, TurnFacts};
-use nexus_agent::{End, Role, TurnInput, TurnOutcome};
+use nexus_agent::{ContextRecord, End, Role, RunFacts, TurnInput, TurnOutcome};
 use nexus_base::clock::Timestamp;
 use nexus_protocol::bus::BusBody;
 use nexus_protocol::trace::Stage;
-use nexus_store::agents::{ClaimedTurn, FinishTurn, Finished, Item, SessionRole};
+use nexus_store::StoreError;
+use nexus_store::agents::{ClaimedTurn, FinishTurn, Finished, Item, SessionRole, TurnStatus};
 use tokio_util::sync::CancellationToken;
 
 use crate::broker::Shared;
-use crate::convert::past_turn;
+use crate::convert::{past_turn, trimmed};
 use crate::dispatch::TurnDispatch;
 use crate::engine::AgentRequest;
 use crate::ledger::TurnLedger;
@@ -21,11 +23,8 @@ use crate::outcome::{conclude, turn_state};
 use crate::owed;
 use crate::runner::caught;
 use crate::show::{announce, passed, show};
+use crate::taint;
 
-/// Most turns of history handed to a model, and by how many the oldest are left out beyond that. In
-/// steps, because a window that moved with every turn would spoil the provider's cache every time.
-const HISTORY_TURNS: u32 = 200;
-const HISTORY_STEP: u32 = 100;
 /// How long a cancelled turn may take to notice before its task is dropped.
 const NOTICE: Duration = Duration::from_secs(5);
 
@@ -44,7 +43,9 @@ pub(crate) async fn take_turn(shared: &Arc<Shared>, claimed: ClaimedTurn) {
         Attempt::Broke("something broke inside; the log says what".to_owned())
     });
     let cause = shared.live.finish(&claimed.session.label);
-    let outcome = match (attempt, &cause) {
+    // Whatever ends otherwise than well is read anew.
+    shared.pasts.forget(&claimed.session.label);
+    let mut outcome = match (attempt, &cause) {
         // Left pending on purpose: the next start resumes it from the ledger.
         (Attempt::Dropped, Some(Cause::Stopping)) => return,
         (Attempt::Gave(outcome), Some(Cause::Stopping)) if outcome.end == End::Aborted => return,
@@ -56,7 +57,14 @@ pub(crate) async fn take_turn(shared: &Arc<Shared>, claimed: ClaimedTurn) {
             TurnOutcome::without_model(End::Failed { reason }, said_so_far(shared, &claimed).await)
         }
     };
-    end(shared, &claimed, conclude(&claimed, outcome, cause.as_ref())).await;
+    let follows = outcome.follows.take();
+    let finish = conclude(&claimed, outcome, cause.as_ref());
+    let (status, last) = (finish.status, finish.last_message.as_ref().map(|(text, _)| text.clone()));
+    end(shared, &claimed, finish).await;
+    if let (TurnStatus::Completed, Some((past, mut turn))) = (status, follows) {
+        turn.messages.extend(last.map(|text| PastMessage::Assistant { text, calls: Vec::new() }));
+        shared.pasts.keep(&claimed.session.label, past, turn);
+    }
 }
 
 /// Ends a turn that was cut off too often, visibly.
@@ -100,12 +108,13 @@ async fn attempt(
     cancel: CancellationToken,
 ) -> Attempt {
     let (started, watch) = (Timestamp::now(), Instant::now());
-    let past = match &claimed.turn.parent {
-        Some(parent) => match shared.parts.agents.history(parent, window_start(claimed.turn.depth)).await {
-            Ok(turns) => turns.iter().map(past_turn).collect(),
-            Err(error) => return Attempt::Broke(error.to_string()),
-        },
-        None => Vec::new(),
+    let past = match shared.pasts.of(&shared.parts.agents, claimed).await {
+        Ok(past) => past,
+        Err(error) => return Attempt::Broke(error.to_string()),
+    };
+    let told = match told(shared, claimed).await {
+        Ok(told) => told,
+        Err(error) => return Attempt::Broke(error.to_string()),
     };
     let role = role_of(claimed.session.role);
     let request = AgentRequest { role, session: &claimed.session, item: last };
@@ -114,11 +123,20 @@ async fn attempt(
         Err(reason) => return Attempt::Broke(reason),
     };
     let (hooks, approve) = (shared.parts.engine.hooks(&request), shared.parts.engine.approver(&request));
+    let spending = shared.parts.engine.spending(&request);
     passed(shared, &claimed.items, Stage::AssembleContext, started, watch.elapsed());
 
+    let taint = match taint::standing(&shared.parts.agents, claimed, role).await {
+        Ok(taint) => taint,
+        Err(error) => return Attempt::Broke(error.to_string()),
+    };
     let (started, watch) = (Timestamp::now(), Instant::now());
-    let ledger = TurnLedger { agents: shared.parts.agents.clone(), turn_id: claimed.turn.id.clone() };
-    let dispatch = TurnDispatch::new(shared, claimed, last);
+    let ledger = TurnLedger {
+        agents: shared.parts.agents.clone(),
+        turn_id: claimed.turn.id.clone(),
+        session: claimed.session.label.clone(),
+    };
+    let dispatch = TurnDispatch::new(shared, claimed, last, Arc::clone(&taint));
     let progress = |progress: Progress<'_>| show(shared, claimed, last, &progress);
     let facts = TurnFacts {
         role,
@@ -126,13 +144,17 @@ async fn attempt(
         request_id: last.new.request_id.clone(),
         words: last.new.content.clone(),
     };
+    let trims = past.trims.clone();
     let input = TurnInput {
         role,
         past,
-        current: past_turn(&claimed.turn),
+        current: trimmed(past_turn(&claimed.turn), &trims),
+        told,
         ledger: &ledger,
+        spending: &*spending,
         dispatch: &dispatch,
         facts: facts.clone(),
+        run: RunFacts { root_request_id: last.new.root_request_id.clone(), taint },
         hooks: &*hooks,
         approve: &*approve,
         progress: &progress,
@@ -163,9 +185,14 @@ async fn attempt(
     }
 }
 
-/// Returns how many turns of the path are left out for good.
-const fn window_start(depth: u32) -> u32 {
-    if depth <= HISTORY_TURNS { 0 } else { (depth - HISTORY_STEP) / HISTORY_STEP * HISTORY_STEP }
+/// Returns what an earlier attempt at the turn was told besides its words.
+async fn told(shared: &Shared, claimed: &ClaimedTurn) -> Result<Option<ContextRecord>, StoreError> {
+    if claimed.turn.attempt < 2 {
+        return Ok(None);
+    }
+    let kept = shared.parts.agents.turn_context(&claimed.turn.id).await?;
+    // Written by us; one that does not parse was still told.
+    Ok(kept.map(|text| serde_json::from_str(&text).unwrap_or_default()))
 }
 
 /// Returns what a turn without an outcome had said, as far as the ledger knows.
@@ -212,24 +239,5 @@ const fn role_of(role: SessionRole) -> Role {
     match role {
         SessionRole::Manager => Role::Manager,
         SessionRole::Worker => Role::Worker,
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_window_moves_in_steps_and_never_shrinks_below_a_hundred_turns() {
-        let mut moves = 0;
-        for depth in 0..1_000 {
-            let start = window_start(depth);
-            assert!(
-                depth <= HISTORY_TURNS && start == 0
-                    || (HISTORY_STEP..=HISTORY_TURNS).contains(&(depth - start))
-            );
-            moves += u32::from(start != window_start(depth + 1));
-        }
-        assert!(moves <= 9, "{moves}");
     }
 }

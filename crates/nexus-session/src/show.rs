@@ -54,6 +54,21 @@ pub(crate) fn show(shared: &Shared, claimed: &ClaimedTurn, last: &Item, progress
             attempt: claimed.turn.attempt,
             text: (*text).to_owned(),
         },
+        Progress::Used { usage } => BusBody::Used {
+            session,
+            turn_id,
+            input_tokens: usage.input + usage.cache_read + usage.cache_write,
+            cached_input_tokens: usage.cache_read,
+            output_tokens: usage.output,
+        },
+        Progress::Compacted { compacted } => BusBody::Compacted {
+            session,
+            turn_id,
+            compaction_id: compacted.id.clone(),
+            turns: u64::try_from(compacted.turns).unwrap_or(u64::MAX),
+            tokens_before: compacted.tokens.0,
+            tokens_after: compacted.tokens.1,
+        },
         Progress::CallStarted { call } => BusBody::ToolStarted {
             session,
             turn_id,

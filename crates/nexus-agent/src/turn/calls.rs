@@ -9,6 +9,7 @@ use crate::budget::Meter;
 use crate::coordination::{self, WAIT};
 use crate::history::{OUTCOME_UNKNOWN, PastCall};
 use crate::ports::{Call, CallEnd, Gate, LedgerError, Progress};
+use crate::scope::{Done, Scope};
 use crate::toolbox;
 
 /// How a reply's calls ended.
@@ -82,9 +83,11 @@ impl Agent {
         let mut recorded = false;
         let mut end = CallEnd::Ran;
         let mut ran = false;
-        let mut output = if let Err(refusal) = toolbox::check_arguments(&call.arguments) {
-            ToolOutput::error(refusal)
-        } else if let Gate::Refused { reason } = input.hooks.before_call(&input.facts, call).await {
+        let gate = match toolbox::check_arguments(&call.arguments) {
+            Ok(()) => input.hooks.before_call(&input.facts, call).await,
+            Err(reason) => Gate::Refused { reason },
+        };
+        let mut output = if let Gate::Refused { reason } = gate {
             ToolOutput::error(reason)
         } else if call.tool == WAIT && input.role == Role::Manager {
             let output = wait_answer(input).await?;
@@ -101,7 +104,23 @@ impl Agent {
             }
         } else {
             ran = true;
-            let output = self.parts.toolbox.call(call, &input.cancel).await;
+            let scope = Scope {
+                call: &call.id,
+                turn: &input.facts,
+                run: &input.run,
+                approve: input.approve,
+                look_only: match gate {
+                    Gate::LookOnly { reason } => Some(reason),
+                    Gate::Open | Gate::Refused { .. } => None,
+                },
+                cancel: &input.cancel,
+            };
+            let Done { output, untrusted } = self.parts.toolbox.call(call, &scope).await;
+            if untrusted.is_some_and(|source| input.run.taint.add(&source))
+                && let Some(sources) = input.run.taint.stored()
+            {
+                input.ledger.record_taint(&sources).await?;
+            }
             if input.cancel.is_cancelled() && output.is_error {
                 end = CallEnd::Interrupted;
             }

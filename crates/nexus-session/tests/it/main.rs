@@ -3,7 +3,10 @@
 #![expect(clippy::unwrap_used, reason = "helpers of tests are tests, which the lint cannot see")]
 
 mod abort;
+mod budgets;
 mod cascade;
+mod compaction;
+mod enrichment;
 mod lives;
 mod panics;
 mod prompts;

@@ -35,7 +35,7 @@ impl Agents {
             .read(move |connection| {
                 let mut statement = connection.prepare_cached(
                     "SELECT strftime('%Y-%m-%d', started_at / 1000, 'unixepoch', 'localtime') AS day,
-                            coalesce(provider, '') AS provider, model, count(*), sum(input_tokens),
+                            coalesce(provider, '') AS provider, model, count(*), sum(input_tokens + cache_write_tokens),
                             sum(output_tokens), sum(cached_input_tokens)
                      FROM turns WHERE started_at >= ?1 AND model IS NOT NULL
                      GROUP BY day, provider, model ORDER BY day, provider, model",

@@ -23,6 +23,8 @@ pub struct Settings {
     pub queue: QueueSettings,
     /// Spending limits.
     pub budgets: BudgetSettings,
+    /// Models and how patient we are with them.
+    pub models: ModelsSettings,
     /// Model providers by name.
     pub providers: BTreeMap<String, ProviderSettings>,
     /// Credential handling.
@@ -35,6 +37,8 @@ pub struct Settings {
     pub acl: AclSettings,
     /// Memory.
     pub memory: MemorySettings,
+    /// Tools of agents.
+    pub tools: ToolsSettings,
     /// Channel adapters by name, unchecked.
     pub adapters: Map<String, Value>,
     /// MCP servers by name, unchecked.
@@ -168,6 +172,8 @@ pub struct AgentSettings {
 /// `agents.*`
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 pub struct AgentsSettings {
+    /// Earlier turns that are sent whole; older ones are summed up.
+    pub history_turns: usize,
     /// How deep workers may dispatch workers.
     pub max_worker_depth: u32,
     /// Workers that run at once.
@@ -237,6 +243,35 @@ pub struct BudgetSettings {
     pub usd_per_day: f64,
     /// Same call with same arguments in one turn.
     pub identical_calls: u32,
+}
+
+/// `models.*`
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+pub struct ModelsSettings {
+    /// How often a call is tried again before the next credential or model.
+    pub retries: u32,
+    /// Pause before the first retry.
+    #[serde(rename = "retry_pause_ms", deserialize_with = "milliseconds")]
+    pub retry_pause: Duration,
+    /// How long a model may take to begin its reply.
+    #[serde(rename = "first_byte_timeout_ms", deserialize_with = "milliseconds")]
+    pub first_byte_timeout: Duration,
+    /// How long a reply may pause.
+    #[serde(rename = "idle_timeout_ms", deserialize_with = "milliseconds")]
+    pub idle_timeout: Duration,
+    /// Servers on this machine.
+    pub local: LocalModelsSettings,
+    /// Context and prices by model; read by the room that knows models.
+    pub table: Map<String, Value>,
+}
+
+/// `models.local.*`
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+pub struct LocalModelsSettings {
+    /// Whether they are looked for.
+    pub enabled: bool,
+    /// On which ports.
+    pub ports: Vec<String>,
 }
 
 /// `providers.{name}.*`
@@ -312,6 +347,62 @@ pub struct MemorySettings {
     /// `memory.embeddings.provider`
     #[serde(rename = "embeddings", deserialize_with = "provider")]
     pub embedding_provider: String,
+    /// Who looks things up before workers start.
+    pub reader: MemoryAgent,
+    /// Who keeps what was said.
+    pub writer: MemoryAgent,
+    /// How long nothing may happen before the memory automations think.
+    #[serde(rename = "quiet_ms", deserialize_with = "milliseconds")]
+    pub quiet: Duration,
+    /// How often each of them may think about its own work.
+    #[serde(rename = "reflection_minutes", deserialize_with = "minutes")]
+    pub reflection_interval: Duration,
+}
+
+/// Who does a memory automation's work.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum MemoryAgent {
+    /// Rules, in milliseconds.
+    Plain,
+    /// A model, where there is one.
+    Model,
+}
+
+/// `tools.*`
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+pub struct ToolsSettings {
+    /// Commands.
+    pub bash: BashSettings,
+    /// The web.
+    pub web: WebSettings,
+    /// How long a call waits for the owner's consent.
+    #[serde(rename = "approval_timeout_ms", deserialize_with = "milliseconds")]
+    pub approval_timeout: Duration,
+}
+
+/// `tools.bash.*`
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+pub struct BashSettings {
+    /// Whether commands have the network.
+    pub network: BashNetwork,
+}
+
+/// Whether commands have the network.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum BashNetwork {
+    /// The owner is asked for each command that wants it.
+    Ask,
+    /// They have it, except in runs that read somebody else's words.
+    Allow,
+}
+
+/// `tools.web.*`
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+pub struct WebSettings {
+    /// The owner's own hosts that `web_fetch` may reach beside public ones, as base URLs.
+    pub allow: Vec<String>,
 }
 
 /// `logging.*`

@@ -3,10 +3,11 @@
 
 use std::time::Duration;
 
-use nexus_base::id::RequestId;
+use nexus_base::id::{RequestId, SessionLabel};
 use nexus_base::redact::Redactor;
+use nexus_protocol::control::CompactionView;
 use nexus_protocol::status::SessionView;
-use nexus_protocol::trace::{RequestSummary, RequestView};
+use nexus_protocol::trace::{PromptView, RequestSummary, RequestView};
 use nexus_runtime::report;
 use nexus_store::{OpenMode, Store, StoreError};
 
@@ -45,6 +46,20 @@ impl Reports {
     /// Returns a request and everything it led to.
     pub(crate) fn request_view(&self, id: &RequestId) -> Result<Option<RequestView>, Failure> {
         self.read(report::request_view(&self.store, &self.redactor, id))
+    }
+
+    /// Returns what a request's model was sent, part by part.
+    pub(crate) fn prompt_view(&self, id: &RequestId) -> Result<Option<PromptView>, Failure> {
+        self.read(report::prompt_view(&self.store, id))
+    }
+
+    /// Returns what stands for earlier turns, newest first.
+    pub(crate) fn compactions(
+        &self,
+        session: Option<&SessionLabel>,
+        limit: usize,
+    ) -> Result<Vec<CompactionView>, Failure> {
+        self.read(report::compactions(&self.store, session, limit))
     }
 
     /// Returns the sessions, most recently used first.

@@ -1,16 +1,31 @@
-//! `nexus sessions`: conversations and workers, straight from the database.
+//! `nexus sessions`: conversations and workers, straight from the database; what stands for their
+//! earlier turns, and how that is taken back.
 
-use clap::Args;
+use clap::{Args, Subcommand};
+use nexus_base::id::{CompactionId, SessionLabel};
+use nexus_base::lock::{HeldLock, LockError};
+use nexus_protocol::control::{CompactionView, Named};
+use nexus_protocol::methods::Method;
+use nexus_runtime::report::compaction_view;
+use nexus_store::agents::Undone;
+use nexus_store::{OpenMode, Store};
 use serde_json::json;
 
-use crate::context::Context;
-use crate::failure::Outcome;
+use crate::context::{Context, client_failure};
+use crate::failure::{Exit, Failure, Outcome};
 use crate::output::{self, Format, shorten};
+
+use super::reports::store_failure;
 
 /// Arguments of `nexus sessions`.
 #[derive(Debug, Args)]
-#[command(after_help = "Examples:\n  nexus sessions\n  nexus sessions -n 100 --json")]
+#[command(
+    args_conflicts_with_subcommands = true,
+    after_help = "Examples:\n  nexus sessions\n  nexus sessions -n 100 --json\n  nexus sessions compactions dm:entity-owner"
+)]
 pub(crate) struct Arguments {
+    #[command(subcommand)]
+    command: Option<Command>,
     /// How many, most recently used first
     #[arg(short = 'n', long, default_value_t = 20, value_name = "COUNT")]
     limit: usize,
@@ -19,10 +34,46 @@ pub(crate) struct Arguments {
     json: bool,
 }
 
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Show which earlier turns are sent as a summary, newest first
+    #[command(after_help = "Example:\n  nexus sessions compactions --json")]
+    Compactions {
+        /// Only those of this session
+        session: Option<String>,
+        /// How many
+        #[arg(short = 'n', long, default_value_t = 20, value_name = "COUNT")]
+        limit: usize,
+        /// Print JSON
+        #[arg(long)]
+        json: bool,
+    },
+    /// Take a compaction back: its turns are sent whole again
+    #[command(after_help = "Example:\n  nexus sessions undo 01KA2Q…")]
+    Undo {
+        /// Which, as `nexus sessions compactions` lists it
+        compaction: String,
+        /// Print JSON
+        #[arg(long)]
+        json: bool,
+    },
+}
+
 /// Runs `nexus sessions`.
 pub(crate) fn run(context: &Context, arguments: &Arguments) -> Outcome {
-    let sessions = super::reports::open(context)?.sessions(arguments.limit)?;
-    if Format::from_flag(arguments.json) == Format::Json {
+    match &arguments.command {
+        None => list(context, arguments.limit, Format::from_flag(arguments.json)),
+        Some(Command::Compactions { session, limit, json }) => {
+            let session = session.as_deref().map(SessionLabel::new);
+            compactions(context, session.as_ref(), *limit, Format::from_flag(*json))
+        }
+        Some(Command::Undo { compaction, json }) => undo(context, compaction, Format::from_flag(*json)),
+    }
+}
+
+fn list(context: &Context, limit: usize, format: Format) -> Outcome {
+    let sessions = super::reports::open(context)?.sessions(limit)?;
+    if format == Format::Json {
         return output::json(&json!({ "sessions": sessions }));
     }
     if sessions.is_empty() {
@@ -47,4 +98,77 @@ pub(crate) fn run(context: &Context, arguments: &Arguments) -> Outcome {
         })
         .collect();
     output::table(&["SESSION", "STATE", "TURNS", "QUEUED", "LAST USED", "ABOUT"], rows)
+}
+
+fn compactions(context: &Context, session: Option<&SessionLabel>, limit: usize, format: Format) -> Outcome {
+    let listed = super::reports::open(context)?.compactions(session, limit)?;
+    if format == Format::Json {
+        return output::json(&json!({ "compactions": listed }));
+    }
+    if listed.is_empty() {
+        return output::line("nothing was summed up; every turn is sent whole");
+    }
+    let row = |one: &CompactionView| {
+        let state = if one.undone_at.is_some() { "taken back" } else { "in force" };
+        vec![
+            one.id.to_string(),
+            one.session.to_string(),
+            state.to_owned(),
+            one.cause.clone(),
+            one.turns.to_string(),
+            one.shortened_results.to_string(),
+            format!("{} → {}", one.tokens_before, one.tokens_after),
+            shorten(&one.author, 40),
+            shorten(one.summary.as_deref().unwrap_or_default(), 60),
+        ]
+    };
+    output::table(
+        &["ID", "SESSION", "STATE", "CAUSE", "TURNS", "RESULTS", "TOKENS", "BY", "SUMMARY"],
+        listed.iter().map(row).collect(),
+    )
+}
+
+fn undo(context: &Context, id: &str, format: Format) -> Outcome {
+    let layout = context.existing()?;
+    // Whoever holds the workspace writes: the daemon if it runs, else this command.
+    let view = match HeldLock::acquire(&layout.lock()) {
+        Ok(lock) => {
+            let store = Store::open(&layout.data(), OpenMode::ReadWrite).map_err(|error| store_failure(&error))?;
+            let undone = super::client_runtime()?.block_on(async {
+                let undone = store.agents().undo_compaction(&CompactionId::new(id)).await;
+                store.close().await;
+                undone
+            });
+            lock.release();
+            undone_view(id, undone.map_err(|error| store_failure(&error))?)?
+        }
+        Err(LockError::Held { .. }) => {
+            let client = context.client()?;
+            let named = Named { id: id.to_owned() };
+            super::client_runtime()?
+                .block_on(client.call(Method::SessionsUndo, &named))
+                .map_err(|error| client_failure(&error))?
+        }
+        Err(LockError::File(error)) => return Err(Failure::caused(&error)),
+    };
+    match format {
+        Format::Json => output::json(&view),
+        Format::Text => output::line(&format!(
+            "taken back: {} turns of {} are sent whole again",
+            view.turns, view.session
+        )),
+    }
+}
+
+fn undone_view(id: &str, undone: Undone) -> Result<CompactionView, Failure> {
+    match undone {
+        Undone::Done(compaction) => Ok(compaction_view(*compaction)),
+        Undone::Unknown => Err(Failure::new(format!("no compaction named {}", shorten(id, 60)))
+            .hint("nexus sessions compactions lists them")
+            .exit(Exit::Missing)),
+        Undone::Already => Err(Failure::new("it was taken back before")),
+        Undone::BuiltUpon(later) => {
+            Err(Failure::new(format!("a later one builds on it; take back {later} first")))
+        }
+    }
 }

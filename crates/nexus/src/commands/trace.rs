@@ -17,7 +17,7 @@ const DEEPEST: usize = 16;
 /// Arguments of `nexus trace`.
 #[derive(Debug, Args)]
 #[command(
-    after_help = "Examples:\n  nexus trace                  the last message\n  nexus trace --list\n  nexus trace 01KA2Q… --json"
+    after_help = "Examples:\n  nexus trace                  the last message\n  nexus trace --list\n  nexus trace --prompt         what its model was sent, part by part\n  nexus trace 01KA2Q… --json"
 )]
 pub(crate) struct Arguments {
     /// Which request; the last message when absent
@@ -25,6 +25,9 @@ pub(crate) struct Arguments {
     /// List the newest requests instead
     #[arg(long, conflicts_with = "request")]
     list: bool,
+    /// Show what the model was sent, part by part
+    #[arg(long, conflicts_with = "list")]
+    prompt: bool,
     /// Print JSON
     #[arg(long)]
     json: bool,
@@ -47,6 +50,9 @@ pub(crate) fn run(context: &Context, arguments: &Arguments) -> Outcome {
         Some(id) => RequestId::new(id.as_str()),
         None => latest(&reports.recent_requests(LISTED)?)?,
     };
+    if arguments.prompt {
+        return prompt::run(&reports, &id, format);
+    }
     let view = reports.request_view(&id)?.ok_or_else(|| {
         Failure::new(format!("no request {}", shorten(id.as_str(), 60)))
             .hint("nexus trace --list shows the newest ones")
@@ -208,5 +214,6 @@ fn duration(microseconds: u64) -> String {
     }
 }
 
+mod prompt;
 #[cfg(test)]
 mod tests;

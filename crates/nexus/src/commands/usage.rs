@@ -1,10 +1,12 @@
-//! `nexus usage`: what models were used for how much, by day. Tokens come from the turns themselves,
-//! costs from the ledger.
+//! `nexus usage`: what models were used for how much, by day, model or session, and how much of today's
+//! budget is left. Tokens come from the turns themselves, costs and sessions from the ledger of paid calls.
 
-use clap::Args;
+use std::collections::BTreeMap;
+
+use clap::{Args, ValueEnum};
 use nexus_base::clock::Timestamp;
 use nexus_store::agents::TurnUsage;
-use nexus_store::runtime::UsageSum;
+use nexus_store::runtime::{SessionUsage, Spent, UsageSum};
 use nexus_store::{OpenMode, Store, StoreError};
 use serde_json::json;
 
@@ -14,25 +16,40 @@ use crate::output::{self, Format};
 
 /// Milliseconds of a day.
 const DAY: i64 = 24 * 3600 * 1000;
+/// Most sessions shown.
+const MOST_SESSIONS: usize = 100;
 
 /// Arguments of `nexus usage`.
 #[derive(Debug, Args)]
-#[command(after_help = "Examples:\n  nexus usage\n  nexus usage --days 30 --json")]
+#[command(
+    after_help = "Examples:\n  nexus usage\n  nexus usage --by session\n  nexus usage --days 30 --json"
+)]
 pub(crate) struct Arguments {
     /// How many days back
     #[arg(long, default_value_t = 7, value_parser = clap::value_parser!(u16).range(1..=3660))]
     days: u16,
+    /// What to sum up by; sessions show paid calls only
+    #[arg(long, value_enum, default_value = "day")]
+    by: By,
     /// Print JSON
     #[arg(long)]
     json: bool,
 }
 
-/// One day of one model, or all of them.
-#[derive(Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum By {
+    Day,
+    Model,
+    Session,
+}
+
+/// One row, or the sum of them.
+#[derive(Default, Clone)]
 struct Line {
     day: String,
     provider: String,
     model: String,
+    session: String,
     turns: u64,
     input: u64,
     cached: u64,
@@ -40,79 +57,170 @@ struct Line {
     micro_usd: u64,
 }
 
+struct Figures {
+    turns: Vec<TurnUsage>,
+    costs: Vec<UsageSum>,
+    sessions: Vec<SessionUsage>,
+    today: Spent,
+}
+
 /// Runs `nexus usage`.
 pub(crate) fn run(context: &Context, arguments: &Arguments) -> Outcome {
     let layout = context.existing()?;
-    let (turns, costs) = read(&layout.data(), arguments.days)?;
-    let lines: Vec<Line> = turns.into_iter().map(|turn| with_cost(turn, &costs)).collect();
-    let total = lines.iter().fold(Line { day: "total".to_owned(), ..Line::default() }, |sum, line| Line {
+    let budgets = context.loaded(&layout).ok().map(|loaded| loaded.settings.budgets);
+    let figures = read(&layout.data(), arguments.days)?;
+    let days: Vec<Line> = figures.turns.iter().map(|turn| with_cost(turn, &figures.costs)).collect();
+    let lines = match arguments.by {
+        By::Day => days.clone(),
+        By::Model => by_model(&days),
+        By::Session => figures.sessions.iter().map(of_session).collect(),
+    };
+    let total = total(&lines);
+    if Format::from_flag(arguments.json) == Format::Json {
+        let rows: Vec<_> = lines.iter().map(|line| row_json(line, arguments.by)).collect();
+        let name = match arguments.by {
+            By::Day => "days",
+            By::Model => "models",
+            By::Session => "sessions",
+        };
+        let today = json!({
+            "tokens": figures.today.day_tokens, "costUsd": dollars(figures.today.day_micro_usd),
+            "tokenLimit": budgets.as_ref().map(|budgets| budgets.tokens_per_day),
+            "usdLimit": budgets.as_ref().map(|budgets| budgets.usd_per_day),
+        });
+        return output::json(&json!({ name: rows, "total": figures_json(&total), "today": today }));
+    }
+    if lines.is_empty() {
+        return output::line(&format!("no model was used in the last {} days", arguments.days));
+    }
+    let rows = lines.iter().chain([&total]).map(|line| row(line, arguments.by)).collect();
+    match arguments.by {
+        By::Day => output::table(&["DAY", "MODEL", "TURNS", "INPUT", "CACHED", "OUTPUT", "USD"], rows)?,
+        By::Model => output::table(&["MODEL", "TURNS", "INPUT", "CACHED", "OUTPUT", "USD"], rows)?,
+        By::Session => output::table(&["SESSION", "CALLS", "INPUT", "CACHED", "OUTPUT", "USD"], rows)?,
+    }
+    match budgets {
+        Some(budgets) => output::line(&format!(
+            "paid today: {} of {} tokens, {:.2} of {:.2} USD",
+            figures.today.day_tokens,
+            budgets.tokens_per_day,
+            dollars(figures.today.day_micro_usd),
+            budgets.usd_per_day
+        )),
+        None => Ok(()),
+    }
+}
+
+fn read(data: &std::path::Path, days: u16) -> Result<Figures, Failure> {
+    let broken = |error: StoreError| Failure::caused(&error).maybe_hint(error.hint());
+    let store = Store::open(data, OpenMode::ReadOnly).map_err(broken)?;
+    let now = Timestamp::now();
+    let since = Timestamp(now.0 - i64::from(days) * DAY);
+    let day = |moment: Timestamp| moment.to_local_rfc3339().chars().take(10).collect::<String>();
+    super::client_runtime()?.block_on(async {
+        let runtime = store.runtime();
+        Ok(Figures {
+            turns: store.agents().turn_usage(since).await.map_err(broken)?,
+            costs: runtime.usage_by_day("", "9999-12-31").await.map_err(broken)?,
+            sessions: runtime
+                .usage_by_session(&day(since), "9999-12-31", MOST_SESSIONS)
+                .await
+                .map_err(broken)?,
+            today: runtime.spent(&day(now), None).await.map_err(broken)?,
+        })
+    })
+}
+
+fn with_cost(turn: &TurnUsage, costs: &[UsageSum]) -> Line {
+    let same =
+        |cost: &&UsageSum| cost.day == turn.day && cost.provider == turn.provider && cost.model == turn.model;
+    Line {
+        day: turn.day.clone(),
+        provider: turn.provider.clone(),
+        model: turn.model.clone(),
+        session: String::new(),
+        turns: turn.turns,
+        input: turn.input_tokens,
+        cached: turn.cached_input_tokens,
+        output: turn.output_tokens,
+        micro_usd: costs.iter().find(same).map_or(0, |cost| cost.cost_micro_usd),
+    }
+}
+
+fn by_model(days: &[Line]) -> Vec<Line> {
+    let mut models: BTreeMap<(String, String), Line> = BTreeMap::new();
+    for day in days {
+        let sum = models.entry((day.provider.clone(), day.model.clone())).or_insert_with(|| Line {
+            provider: day.provider.clone(),
+            model: day.model.clone(),
+            ..Line::default()
+        });
+        *sum = added(sum, day);
+    }
+    models.into_values().collect()
+}
+
+fn of_session(usage: &SessionUsage) -> Line {
+    Line {
+        session: usage.session.as_ref().map_or_else(|| "(none)".to_owned(), ToString::to_string),
+        turns: usage.sum.calls,
+        input: usage.sum.input_tokens,
+        cached: usage.sum.cached_input_tokens,
+        output: usage.sum.output_tokens,
+        micro_usd: usage.sum.cost_micro_usd,
+        ..Line::default()
+    }
+}
+
+fn total(lines: &[Line]) -> Line {
+    let first = Line { day: "total".to_owned(), session: "total".to_owned(), ..Line::default() };
+    lines.iter().fold(first, |sum, line| added(&sum, line))
+}
+
+fn added(sum: &Line, line: &Line) -> Line {
+    Line {
         turns: sum.turns + line.turns,
         input: sum.input + line.input,
         cached: sum.cached + line.cached,
         output: sum.output + line.output,
         micro_usd: sum.micro_usd + line.micro_usd,
-        ..sum
-    });
-    if Format::from_flag(arguments.json) == Format::Json {
-        let days: Vec<_> = lines
-            .iter()
-            .map(|line| {
-                let mut fields = figures(line);
+        ..sum.clone()
+    }
+}
+
+fn row(line: &Line, by: By) -> Vec<String> {
+    let model = [line.provider.as_str(), line.model.as_str()];
+    let model = model.into_iter().filter(|part| !part.is_empty()).collect::<Vec<_>>().join("/");
+    let mut row = match by {
+        By::Day => vec![line.day.clone(), model],
+        By::Model if model.is_empty() => vec!["total".to_owned()],
+        By::Model => vec![model],
+        By::Session => vec![line.session.clone()],
+    };
+    row.extend([line.turns, line.input, line.cached, line.output].map(|number| number.to_string()));
+    row.push(format!("{:.4}", dollars(line.micro_usd)));
+    row
+}
+
+fn row_json(line: &Line, by: By) -> serde_json::Value {
+    let mut fields = figures_json(line);
+    match by {
+        By::Day | By::Model => {
+            if by == By::Day {
                 fields["day"] = line.day.clone().into();
-                fields["provider"] = line.provider.clone().into();
-                fields["model"] = line.model.clone().into();
-                fields
-            })
-            .collect();
-        return output::json(&json!({ "days": days, "total": figures(&total) }));
+            }
+            fields["provider"] = line.provider.clone().into();
+            fields["model"] = line.model.clone().into();
+        }
+        By::Session => {
+            fields["session"] = line.session.clone().into();
+            fields["calls"] = fields["turns"].take();
+        }
     }
-    if lines.is_empty() {
-        return output::line(&format!("no model was used in the last {} days", arguments.days));
-    }
-    let rows = lines
-        .iter()
-        .chain([&total])
-        .map(|line| {
-            let model = [line.provider.as_str(), line.model.as_str()];
-            let model = model.into_iter().filter(|part| !part.is_empty()).collect::<Vec<_>>().join("/");
-            let numbers = [line.turns, line.input, line.cached, line.output].map(|number| number.to_string());
-            let mut row = vec![line.day.clone(), model];
-            row.extend(numbers);
-            row.push(format!("{:.4}", dollars(line.micro_usd)));
-            row
-        })
-        .collect();
-    output::table(&["DAY", "MODEL", "TURNS", "INPUT", "CACHED", "OUTPUT", "USD"], rows)
+    fields
 }
 
-fn read(data: &std::path::Path, days: u16) -> Result<(Vec<TurnUsage>, Vec<UsageSum>), Failure> {
-    let broken = |error: StoreError| Failure::caused(&error).maybe_hint(error.hint());
-    let store = Store::open(data, OpenMode::ReadOnly).map_err(broken)?;
-    let since = Timestamp(Timestamp::now().0 - i64::from(days) * DAY);
-    super::client_runtime()?.block_on(async {
-        let turns = store.agents().turn_usage(since).await.map_err(broken)?;
-        let costs = store.runtime().usage_by_day("", "9999-12-31").await.map_err(broken)?;
-        Ok((turns, costs))
-    })
-}
-
-fn with_cost(turn: TurnUsage, costs: &[UsageSum]) -> Line {
-    let same =
-        |cost: &&UsageSum| cost.day == turn.day && cost.provider == turn.provider && cost.model == turn.model;
-    let micro_usd = costs.iter().find(same).map_or(0, |cost| cost.cost_micro_usd);
-    Line {
-        day: turn.day,
-        provider: turn.provider,
-        model: turn.model,
-        turns: turn.turns,
-        input: turn.input_tokens,
-        cached: turn.cached_input_tokens,
-        output: turn.output_tokens,
-        micro_usd,
-    }
-}
-
-fn figures(line: &Line) -> serde_json::Value {
+fn figures_json(line: &Line) -> serde_json::Value {
     json!({
         "turns": line.turns, "inputTokens": line.input, "cachedInputTokens": line.cached,
         "outputTokens": line.output, "costUsd": dollars(line.micro_usd),

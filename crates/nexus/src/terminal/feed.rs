@@ -32,6 +32,10 @@ pub(crate) enum Show {
     Reply { text: String, streamed: bool, state: TurnState },
     /// A line about workers and tools.
     Notice(String),
+    /// Somebody needs the owner's consent.
+    Question { id: String, summary: String },
+    /// A question is no longer open; how it ended.
+    Settled { id: String, status: String },
     /// A turn of the conversation itself ended.
     TurnEnded(TurnState),
     /// Nothing of this request is queued, running or undelivered any more.
@@ -50,6 +54,8 @@ pub(crate) struct Feed {
     workers: HashMap<SessionLabel, usize>,
     stream: Option<Stream>,
     said: HashSet<MessageId>,
+    /// Tokens in and out of the turns since the last one of the conversation itself ended, by turn.
+    used: HashMap<TurnId, (u64, u64)>,
 }
 
 #[derive(Debug)]
@@ -62,7 +68,7 @@ struct Stream {
 impl Feed {
     /// Follows everything said in a session; `None` until the daemon has named it.
     pub(crate) fn of_session(session: Option<SessionLabel>) -> Self {
-        Self { session, only: None, workers: HashMap::new(), stream: None, said: HashSet::new() }
+        Self { session, only: None, workers: HashMap::new(), stream: None, said: HashSet::new(), used: HashMap::new() }
     }
 
     /// Learns the session's label.
@@ -99,7 +105,8 @@ impl Feed {
                 self.reply(message_id, Some(turn_id), text, *state).into_iter().collect()
             }
             BusBody::TurnEnded { session, state, .. } if self.is_ours(session) => {
-                vec![Show::TurnEnded(*state)]
+                let used = self.used_line().map(Show::Notice);
+                [Some(Show::TurnEnded(*state)), used].into_iter().flatten().collect()
             }
             BusBody::ToolStarted { session, tool, summary, .. } => {
                 self.tool_line(session, tool, summary).map(Show::Notice).into_iter().collect()
@@ -114,11 +121,23 @@ impl Feed {
                 None => Vec::new(),
             },
             BusBody::PermissionRequested { permission_request_id, summary, .. } => {
-                let ask = format!("{summary} (nexus approvals approve {permission_request_id})");
-                vec![Show::Notice(notice("waits for your consent", &ask))]
+                vec![Show::Question { id: permission_request_id.clone(), summary: summary.clone() }]
+            }
+            BusBody::PermissionResolved { permission_request_id, status } => {
+                vec![Show::Settled { id: permission_request_id.clone(), status: status.clone() }]
+            }
+            BusBody::Compacted { session, turns, .. } if self.is_ours(session) => {
+                vec![Show::Notice(compacted_line(*turns))]
+            }
+            BusBody::ToolEnded { session, tool, is_error: true, .. } => {
+                self.tool_line(session, tool, "did not work").map(Show::Notice).into_iter().collect()
+            }
+            BusBody::Used { session, turn_id, input_tokens, output_tokens, .. } => {
+                self.count(session, turn_id, *input_tokens, *output_tokens);
+                Vec::new()
             }
             BusBody::TurnStarted { .. }
-            | BusBody::PermissionResolved { .. }
+            | BusBody::Compacted { .. }
             | BusBody::Delta { .. }
             | BusBody::Reply { .. }
             | BusBody::TurnEnded { .. }
@@ -129,6 +148,8 @@ impl Feed {
             | BusBody::Quiescent { .. }
             | BusBody::Started { .. }
             | BusBody::Stopping
+            | BusBody::HookFired { .. }
+            | BusBody::HookFailed { .. }
             | BusBody::ConfigReloaded
             | BusBody::Gap { .. } => Vec::new(),
         }
@@ -158,6 +179,21 @@ impl Feed {
         for line in lines {
             self.remember(&line.message_id);
         }
+    }
+
+    fn count(&mut self, session: &SessionLabel, turn: &TurnId, input: u64, output: u64) {
+        if self.knows(session) && self.used.len() < REMEMBERED {
+            self.used.insert(turn.clone(), (input, output));
+        }
+    }
+
+    /// Returns what was used since the last such line, workers included; none when nothing was.
+    fn used_line(&mut self) -> Option<String> {
+        let (input, output) = self
+            .used
+            .drain()
+            .fold((0, 0), |(input, output), (_, used)| (input + used.0, output + used.1));
+        (input + output > 0).then(|| format!("{input} tokens in, {output} out"))
     }
 
     fn is_ours(&self, session: &SessionLabel) -> bool {
@@ -240,6 +276,14 @@ impl Feed {
             }
             None => None,
         }
+    }
+}
+
+fn compacted_line(turns: u64) -> String {
+    match turns {
+        0 => "long results are shown shortened from here on".to_owned(),
+        1 => "1 earlier turn is summed up from here on (nexus sessions compactions)".to_owned(),
+        several => format!("{several} earlier turns are summed up from here on (nexus sessions compactions)"),
     }
 }
 

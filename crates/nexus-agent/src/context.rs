@@ -1,0 +1,161 @@
+//! What a turn's newest message is given besides its words, and the record of everything that was sent.
+//!
+//! The manager's own memory and what automations add stand inside the runtime's block before the
+//! words. They are kept with the turn, so that history repeats the very bytes that were sent and a
+//! resumed turn asks nobody again.
+
+use nexus_memory::{Memory, Provenance, RecallRequest, Scope};
+use nexus_protocol::framing::{self, Kind};
+use serde::{Deserialize, Serialize};
+
+use crate::history::PastMessage;
+use crate::ports::{Enrichment, LedgerError};
+use crate::prompt::{PromptPart, SystemPrompt};
+use crate::relevance;
+use crate::turn::{Agent, Role, TurnInput};
+
+/// Name of the block that holds what was remembered.
+const MEMORY_BLOCK: &str = "memory_context";
+/// Most facts that are looked up by the runtime itself.
+const MOST_FACTS: usize = 3;
+/// Facts looked at for them.
+const CANDIDATES: usize = 8;
+/// Nearness in meaning from which a fact is about a message although they share no word.
+const NEAR: f64 = 0.6;
+/// Longest fact in a message, in characters.
+const LONGEST_FACT: usize = 220;
+/// Longest addition of one automation, in bytes.
+const LONGEST_ADDITION: usize = 8_000;
+
+/// What a turn was sent, part by part; sizes in bytes.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct ContextRecord {
+    /// Parts of the system prompt, in order.
+    pub system: Vec<PromptPart>,
+    /// Whether the onboarding section was in it.
+    pub onboarding: bool,
+    /// Tools and their size.
+    pub tools: SizedCount,
+    /// Earlier turns and their size.
+    pub history: SizedCount,
+    /// Size of the summary that stands for turns before them.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub summary_bytes: Option<usize>,
+    /// The block before the newest words.
+    pub frame_bytes: usize,
+    /// The newest words.
+    pub words_bytes: usize,
+    /// What was remembered for it.
+    pub memory: Vec<RememberedFact>,
+    /// What automations added, by source.
+    pub additions: Vec<PromptPart>,
+    /// Compactions taken while it ran.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub compactions: Vec<String>,
+    /// The whole request as it was first sent.
+    pub total_bytes: usize,
+}
+
+/// How many, and how much.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SizedCount {
+    /// How many.
+    pub count: usize,
+    /// How many bytes together.
+    pub bytes: usize,
+}
+
+/// A fact that was put before a message.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct RememberedFact {
+    /// The fact.
+    pub id: String,
+    /// How well it fitted.
+    pub score: f64,
+    /// What was sent.
+    pub text: String,
+}
+
+impl ContextRecord {
+    /// Notes the system prompt.
+    pub(crate) fn note_prompt(&mut self, prompt: &SystemPrompt) {
+        self.system.clone_from(&prompt.parts);
+        self.onboarding = prompt.onboarding;
+    }
+}
+
+impl Agent {
+    /// Adds to the newest message what memory and automations know about it, unless an earlier attempt
+    /// went past that.
+    pub(crate) async fn enrich(
+        &self,
+        input: &mut TurnInput<'_>,
+        record: &mut ContextRecord,
+    ) -> Result<(), LedgerError> {
+        let Some(PastMessage::User { frame, .. }) = input.current.messages.last() else { return Ok(()) };
+        if input.told.is_some() {
+            return Ok(());
+        }
+        let mut rich = frame.clone();
+        let is_message = framing::split(frame).0.kind() == Some(Kind::Message);
+        if input.role == Role::Manager && is_message {
+            record.memory = remembered(self.parts.toolbox.memory(), &input.facts.words).await;
+            if !record.memory.is_empty() {
+                let lines: Vec<String> =
+                    record.memory.iter().map(|fact| format!("- {}", fact.text)).collect();
+                rich = framing::with_block(&rich, MEMORY_BLOCK, &lines.join("\n"));
+            }
+        }
+        for Enrichment { source, text } in input.hooks.context_ready(&input.facts).await {
+            let whole = text.len();
+            let kept = &text[..text.floor_char_boundary(LONGEST_ADDITION)];
+            let before = rich.len();
+            rich = framing::with_block(&rich, &source, kept);
+            record.additions.push(PromptPart {
+                name: source,
+                bytes: rich.len() - before,
+                cut_from: (kept.len() < whole).then_some(whole),
+            });
+        }
+        if record.memory.is_empty() && record.additions.is_empty() {
+            return Ok(());
+        }
+        // A record that cannot be written as JSON does not exist: it holds texts and numbers only.
+        let kept = serde_json::to_string(record).unwrap_or_default();
+        input.ledger.record_enrichment(&rich, &kept).await?;
+        if let Some(PastMessage::User { frame, .. }) = input.current.messages.last_mut() {
+            *frame = rich;
+        }
+        Ok(())
+    }
+}
+
+/// Looks up what is known about a message; a memory that does not answer is no reason to fail.
+async fn remembered(memory: &Memory, words: &str) -> Vec<RememberedFact> {
+    let Some(query) = relevance::Query::of(words) else { return Vec::new() };
+    let request = RecallRequest::new(words).limit(CANDIDATES).scope(Scope::FACTS);
+    let found = match memory.recall(request).await {
+        Ok(answer) => answer.items,
+        Err(error) => {
+            tracing::warn!(%error, "memory did not answer");
+            return Vec::new();
+        }
+    };
+    let mut facts: Vec<RememberedFact> = found
+        .iter()
+        // What nobody vouches for is only told to those who ask for it.
+        .filter(|fact| fact.provenance != Provenance::Untrusted)
+        .filter_map(|fact| {
+            let near = fact.why.dense >= NEAR;
+            let score = query.fit(&fact.text).or(near.then_some(fact.why.dense))?;
+            let moment = fact.as_of.to_local_rfc3339();
+            let text = nexus_base::text::shorten(&fact.text, LONGEST_FACT);
+            let text = format!("{}: {text}", moment.get(..10).unwrap_or(&moment));
+            Some(RememberedFact { id: fact.item.as_str().to_owned(), score, text })
+        })
+        .collect();
+    facts.sort_by(|left, right| right.score.total_cmp(&left.score));
+    facts.truncate(MOST_FACTS);
+    facts
+}

@@ -1,0 +1,44 @@
+//! `nexus trace --prompt`: every part of what the model was sent, with its size.
+
+use nexus_base::id::RequestId;
+use nexus_protocol::trace::PromptView;
+
+use crate::commands::reports::Reports;
+use crate::failure::{Exit, Failure, Outcome};
+use crate::output::{self, Format, shorten, single_line};
+
+/// Shows what a request's model was sent.
+pub(super) fn run(reports: &Reports, id: &RequestId, format: Format) -> Outcome {
+    let view = reports.prompt_view(id)?.ok_or_else(|| {
+        Failure::new(format!("nothing was sent to a model for {}", shorten(id.as_str(), 60)))
+            .hint("nexus trace shows how far the request came")
+            .exit(Exit::Missing)
+    })?;
+    match format {
+        Format::Json => output::json(&view),
+        Format::Text => {
+            output::table(&["SECTION", "PART", "BYTES", "NOTE"], rows(&view))?;
+            for fact in &view.memory {
+                output::line(&format!("remembered ({:.2}): {}", fact.score, single_line(&fact.text)))?;
+            }
+            for compaction in &view.compactions {
+                output::line(&format!("compacted on the way: {}", single_line(compaction)))?;
+            }
+            Ok(())
+        }
+    }
+}
+
+fn rows(view: &PromptView) -> Vec<Vec<String>> {
+    let mut rows: Vec<Vec<String>> = view
+        .parts
+        .iter()
+        .map(|part| {
+            let note = part.cut_from.map(|whole| format!("cut from {whole}")).unwrap_or_default();
+            vec![part.section.clone(), single_line(&part.name), part.bytes.to_string(), note]
+        })
+        .collect();
+    let model = view.model.as_deref().map(single_line).unwrap_or_default();
+    rows.push(vec!["total".to_owned(), String::new(), view.total_bytes.to_string(), model]);
+    rows
+}

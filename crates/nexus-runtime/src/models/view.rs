@@ -1,0 +1,42 @@
+//! `models.*` of the control plane: what is chosen and why, and the owner's answers.
+
+use nexus_protocol::models::{ModelAnswer, ModelsView};
+use serde_json::{Value, json};
+
+use super::Models;
+use crate::{Runtime, RuntimeError};
+
+impl Models {
+    /// Returns what is chosen and why.
+    pub(crate) fn view(&self) -> ModelsView {
+        let choice = self.choice();
+        ModelsView {
+            model: choice.name.to_string(),
+            source: choice.source,
+            reason: choice.reason.clone(),
+            context_window: choice.table.context_window(&choice.name),
+            chain: choice.links.iter().map(|link| link.endpoint.name.to_string()).collect(),
+            question: choice.question.clone(),
+            considered: choice.considered.clone(),
+        }
+    }
+}
+
+impl Runtime {
+    pub(crate) fn models_view(&self) -> ModelsView {
+        self.shared.workshop.models.view()
+    }
+
+    pub(crate) async fn model_answer(
+        &self,
+        answer: ModelAnswer,
+        agrees: bool,
+    ) -> Result<Value, RuntimeError> {
+        let models = &self.shared.workshop.models;
+        let about = models.answer(&answer.provider, answer.account.as_deref(), agrees).await?;
+        if about.is_empty() {
+            return Err(RuntimeError::NotFound { what: "usable credential", name: answer.provider });
+        }
+        Ok(json!({ "accounts": about, "allowed": agrees, "model": models.name().to_string() }))
+    }
+}

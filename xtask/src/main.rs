@@ -10,6 +10,7 @@ mod check;
 mod command;
 mod conversation;
 mod disk;
+mod distill;
 mod instance;
 mod manual;
 mod measure;
@@ -38,6 +39,8 @@ enum Task {
         #[arg(long)]
         binary: Option<std::path::PathBuf>,
     },
+    /// Makes the embedder's asset from all-MiniLM-L6-v2.
+    DistillEmbedder(distill::Options),
     /// Measures and prints the numbers beside their bars.
     #[command(subcommand)]
     Bench(bench::Bench),
@@ -57,6 +60,7 @@ fn main() -> Result<()> {
         Task::Check => check::run_all(),
         Task::Schemas => schemas::write(),
         Task::Manual { binary } => manual::write(binary.as_deref()),
+        Task::DistillEmbedder(options) => distill::run(&options),
         Task::Bench(bench) => bench::run(&bench),
         Task::Transcript { binary } => transcript::write(binary.as_deref()),
         Task::Soak(soak) => soak::run(soak),

@@ -20,11 +20,6 @@ impl Timestamp {
         Self(i64::try_from(since.as_millis()).unwrap_or(i64::MAX))
     }
 
-    /// Reads a moment written as in RFC 3339.
-    pub fn parse(text: &str) -> Option<Self> {
-        text.parse::<jiff::Timestamp>().ok().map(|moment| Self(moment.as_millisecond()))
-    }
-
     /// Returns the milliseconds value.
     pub const fn as_millis(self) -> i64 {
         self.0
@@ -38,6 +33,16 @@ impl Timestamp {
     /// Returns this moment moved later by `by`.
     pub fn plus(self, by: Duration) -> Self {
         Self(self.0.saturating_add(i64::try_from(by.as_millis()).unwrap_or(i64::MAX)))
+    }
+
+    /// Reads a moment: RFC 3339, or a date with or without a time, which is then meant in the system's
+    /// time zone.
+    pub fn parse(text: &str) -> Option<Self> {
+        if let Ok(moment) = text.parse::<jiff::Timestamp>() {
+            return Some(Self(moment.as_millisecond()));
+        }
+        let civil = text.parse::<jiff::civil::DateTime>().ok()?;
+        Some(Self(civil.to_zoned(jiff::tz::TimeZone::system()).ok()?.timestamp().as_millisecond()))
     }
 
     /// Returns hour, minute and whether it is Saturday or Sunday, in the system's time zone.

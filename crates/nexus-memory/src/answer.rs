@@ -26,23 +26,37 @@ impl ItemId {
     }
 }
 
-/// Why an item stands where it does: parts of its score, each between 0 and 1 before its weight.
+/// Why an item stands where it does: parts of its score, each between 0 and 1 before its weight, and
+/// at the end two measures that do not depend on what else is stored.
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize)]
 pub struct Explanation {
     /// How well its words match, this turn and the one before.
     pub keyword: f64,
-    /// How near its meaning is.
+    /// How near its meaning is, between the mean and the nearest of all that was looked at.
     pub dense: f64,
+    /// How well the turns beside it match.
+    pub neighbours: f64,
     /// How well the stretch of conversation around it matches.
     pub session: f64,
     /// It was said by somebody the question names.
     pub speaker: f64,
     /// It falls into the time the question names.
     pub date: f64,
-    /// A matching fact was learnt from it, or it is the source of a matching fact.
+    /// A matching fact was learnt from it, or it led to or followed from one.
     pub linked: f64,
     /// What it loses for being a question or a few words only.
     pub penalty: f64,
+    /// How near its meaning is by itself, whatever else is stored: 1 for the same.
+    pub similarity: f64,
+    /// Which share of the question's telling words it has, whatever else is stored.
+    pub coverage: f64,
+}
+
+impl Explanation {
+    /// Tells whether the item is about what was asked, and not just the best of what there is.
+    pub fn is_relevant(&self) -> bool {
+        self.coverage >= 0.5 || self.similarity >= 0.5 || (self.coverage > 0.0 && self.similarity >= 0.35)
+    }
 }
 
 /// An item that was found.

@@ -1,13 +1,21 @@
-//! What is remembered: facts as sentences, kept with where they came from, and found again.
+//! What is remembered: facts as sentences, kept with where they came from, everything that was said,
+//! and one way to find both again.
 //!
-//! Recall goes by words. This room bounds what is kept, hides secrets before they can become a row,
-//! and marks facts by whose words they are. Storing and searching is `nexus-store`'s.
+//! Recall goes by words, by meaning, by time and by speaker, needs no model and no network, and leaves
+//! out what the asker may not see before it ranks. This room bounds what is kept, hides secrets before
+//! they can become a row, and marks facts by whose words they are. Rows are `nexus-store`'s.
 
 mod answer;
+mod dates;
+pub mod embed;
 mod fact;
+mod index;
 mod memory;
+mod query;
+mod recall;
 mod request;
 mod utterance;
+mod vectors;
 
 pub use answer::{Explanation, ItemId, RecallAnswer, Recalled};
 pub use fact::{LONGEST_FACT, Provenance};

@@ -1,13 +1,20 @@
-//! `remember`, `recall`, `forget`.
+//! `remember`, `forget`, and the state behind `recall`.
+
+use std::sync::Arc;
+use std::time::Duration;
 
 use nexus_base::clock::Timestamp;
 use nexus_base::id::{EventId, FactId};
 use nexus_store::StoreError;
+use nexus_store::embeddings::VectorKind;
 use nexus_store::memory::{Fact, MemoryCounts, NewFact};
 
-use crate::answer::{Explanation, ItemId, RecallAnswer, Recalled};
+use crate::answer::{Explanation, ItemId, Recalled};
+use crate::embed::Vector;
 use crate::fact::{LONGEST_FACT, Provenance, tidy};
-use crate::request::{HIGHEST_LIMIT, LONGEST_QUERY, RecallRequest};
+use crate::index::Index;
+use crate::request::HIGHEST_LIMIT;
+use crate::vectors::{Scan, Seen};
 
 /// Why memory did not do what was asked.
 #[derive(Debug, thiserror::Error)]
@@ -21,6 +28,9 @@ pub enum MemoryError {
         /// Its length.
         length: usize,
     },
+    /// The search was cut off, because the program ends.
+    #[error("the search was interrupted")]
+    Interrupted,
     /// The database did not work.
     #[error(transparent)]
     Store(#[from] StoreError),
@@ -34,6 +44,7 @@ impl MemoryError {
             Self::TooLong { .. } => {
                 Some("split it into sentences, or keep it in a file and remember where it is".to_owned())
             }
+            Self::Interrupted => None,
             Self::Store(error) => error.hint(),
         }
     }
@@ -44,12 +55,31 @@ impl MemoryError {
 pub struct Memory {
     pub(crate) facts: nexus_store::Memory,
     pub(crate) events: nexus_store::Events,
+    pub(crate) identity: nexus_store::Identity,
+    pub(crate) index: Arc<Index>,
+    pub(crate) keeps: bool,
 }
 
 impl Memory {
-    /// Opens memory over a store.
+    /// Opens memory over a store that may be written.
     pub fn new(store: &nexus_store::Store) -> Self {
-        Self { facts: store.memory().clone(), events: store.events().clone() }
+        Self::over(store, true)
+    }
+
+    /// Opens memory over a store that is only read: nothing is counted, and vectors that are missing
+    /// are made for this process alone.
+    pub fn read_only(store: &nexus_store::Store) -> Self {
+        Self::over(store, false)
+    }
+
+    fn over(store: &nexus_store::Store, keeps: bool) -> Self {
+        Self {
+            facts: store.memory().clone(),
+            events: store.events().clone(),
+            identity: store.identity().clone(),
+            index: Arc::new(Index::new(store, keeps)),
+            keeps,
+        }
     }
 
     /// Keeps a fact. The same sentence is kept once and keeps the provenance it had first.
@@ -82,19 +112,6 @@ impl Memory {
         Ok(self.facts.add_fact(fact).await?)
     }
 
-    /// Finds what fits a question, best first, each item with the reasons for its place. An empty
-    /// query finds nothing.
-    ///
-    /// # Errors
-    /// See [`MemoryError`].
-    pub async fn recall(&self, request: RecallRequest) -> Result<RecallAnswer, MemoryError> {
-        let query = &request.query[..request.query.floor_char_boundary(LONGEST_QUERY)];
-        let limit = request.limit.clamp(1, HIGHEST_LIMIT);
-        let found = self.facts.search_facts(query, u32::try_from(limit).unwrap_or(u32::MAX)).await?;
-        self.facts.count_access_later(found.iter().map(|fact| fact.id.clone()).collect());
-        Ok(RecallAnswer { items: ranked(found), not_indexed: 0 })
-    }
-
     /// Returns the facts learnt last, newest first.
     ///
     /// # Errors
@@ -104,12 +121,51 @@ impl Memory {
         Ok(ranked(self.facts.recent_facts(u32::try_from(limit).unwrap_or(u32::MAX)).await?))
     }
 
-    /// Removes a fact for good; returns whether it was there.
+    /// Removes a fact for good, with its vector and its place in the index; returns whether it was there.
     ///
     /// # Errors
     /// See [`MemoryError`].
     pub async fn forget(&self, id: FactId) -> Result<bool, MemoryError> {
-        Ok(self.facts.forget(id).await?.is_some())
+        let Some(row) = self.facts.forget(id).await? else { return Ok(false) };
+        self.index.forget(VectorKind::Fact, row).await?;
+        Ok(true)
+    }
+
+    /// Makes vectors that are missing, at most `limit` of each kind; returns how many rows still have
+    /// none. A question makes a few itself; the rest is for a quiet moment.
+    ///
+    /// # Errors
+    /// See [`MemoryError`].
+    pub async fn catch_up(&self, limit: u64) -> Result<u64, MemoryError> {
+        let facts = self.index.catch_up(VectorKind::Fact, limit).await?;
+        Ok(facts + self.index.catch_up(VectorKind::Turn, limit).await?)
+    }
+
+    /// Returns how many rows have no vector yet, without loading any.
+    ///
+    /// # Errors
+    /// See [`MemoryError`].
+    pub async fn not_indexed(&self) -> Result<u64, MemoryError> {
+        Ok(self.index.missing(VectorKind::Fact).await? + self.index.missing(VectorKind::Turn).await?)
+    }
+
+    /// Lets go of vectors that nobody has asked for during `idle`; returns whether some are still held.
+    pub fn rest(&self, idle: Duration) -> bool {
+        self.index.rest(idle)
+    }
+
+    /// Compares a vector with all that may be seen, beside the async runtime: at a hundred thousand
+    /// rows that takes milliseconds.
+    pub(crate) async fn scan(
+        &self,
+        kind: VectorKind,
+        vector: Vector,
+        seen: Seen,
+        count: usize,
+    ) -> Result<Scan, MemoryError> {
+        let index = Arc::clone(&self.index);
+        let scanned = tokio::task::spawn_blocking(move || index.scan(kind, &vector, &seen, count)).await;
+        scanned.map_err(|_| MemoryError::Interrupted)
     }
 
     /// Counts what memory holds.

@@ -20,7 +20,7 @@ pub enum Budget {
     Low,
     /// By meaning, words, time and speaker. What everybody wants unless they say otherwise.
     Mid,
-    /// The same with more candidates, and what caused or followed the best facts.
+    /// The same with more candidates, however far, and what caused or followed the best facts.
     High,
 }
 

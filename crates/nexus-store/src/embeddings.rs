@@ -8,9 +8,6 @@ use crate::error::StoreError;
 use crate::words::{count, words};
 use crate::writer::Sync;
 
-/// Most rows one call hands out.
-const MOST_ROWS: u32 = 8192;
-
 words! {
     /// What a vector stands for.
     VectorKind {
@@ -35,8 +32,29 @@ pub struct VectorSet {
 pub struct StoredVector {
     /// Row of what it stands for.
     pub row: i64,
+    /// Number of the conversation, for turns.
+    pub audience: i64,
+    /// When it was said or so, in Unix milliseconds.
+    pub at: i64,
+    /// Hash of who said it; 0 for nobody.
+    pub speaker: u32,
     /// The numbers, in the model's own layout.
     pub bytes: Vec<u8>,
+}
+
+/// A stored vector while it is looked at.
+#[derive(Debug, Clone, Copy)]
+pub struct VectorView<'a> {
+    /// Row of what it stands for.
+    pub row: i64,
+    /// Number of the conversation, for turns.
+    pub audience: i64,
+    /// When it was said or so, in Unix milliseconds.
+    pub at: i64,
+    /// Hash of who said it; 0 for nobody.
+    pub speaker: u32,
+    /// The numbers, in the model's own layout.
+    pub bytes: &'a [u8],
 }
 
 /// Typed queries on `embeddings.db`.
@@ -82,25 +100,34 @@ impl Embeddings {
         self.database.write_later(move |connection| append(connection, kind, &model, &vectors, through));
     }
 
-    /// Returns vectors after a row, in the order of rows.
+    /// Hands every vector of a kind to `visit`, in the order of rows; returns what `visit` made.
     ///
     /// # Errors
     /// See [`StoreError`].
-    pub async fn vectors(
+    pub async fn visit<T: Default + Send + 'static>(
         &self,
         kind: VectorKind,
-        after: i64,
-        limit: u32,
-    ) -> Result<Vec<StoredVector>, StoreError> {
+        visit: impl Fn(&mut T, VectorView<'_>) + Send + 'static,
+    ) -> Result<T, StoreError> {
         self.database
             .read(move |connection| {
                 let mut statement = connection.prepare_cached(
-                    "SELECT row, vector FROM vectors WHERE kind = ?1 AND row > ?2 ORDER BY row LIMIT ?3",
+                    "SELECT row, audience, at, speaker, vector FROM vectors WHERE kind = ?1 ORDER BY row",
                 )?;
-                let rows = statement.query_map(params![kind, after, limit.min(MOST_ROWS)], |row| {
-                    Ok(StoredVector { row: row.get(0)?, bytes: row.get(1)? })
-                })?;
-                Ok(rows.collect::<rusqlite::Result<_>>()?)
+                let mut rows = statement.query(params![kind])?;
+                let mut made = T::default();
+                while let Some(row) = rows.next()? {
+                    let bytes = row.get_ref(4)?.as_blob().unwrap_or_default();
+                    let view = VectorView {
+                        row: row.get(0)?,
+                        audience: row.get(1)?,
+                        at: row.get(2)?,
+                        speaker: row.get(3)?,
+                        bytes,
+                    };
+                    visit(&mut made, view);
+                }
+                Ok(made)
             })
             .await
     }
@@ -166,11 +193,13 @@ fn append(
         )?
         .execute(params![kind, model, through])?;
     let mut statement = connection.prepare_cached(
-        "INSERT INTO vectors (kind, row, vector) VALUES (?1, ?2, ?3)
-         ON CONFLICT (kind, row) DO UPDATE SET vector = excluded.vector",
+        "INSERT INTO vectors (kind, row, audience, at, speaker, vector) VALUES (?1, ?2, ?3, ?4, ?5, ?6)
+         ON CONFLICT (kind, row) DO UPDATE SET audience = excluded.audience, at = excluded.at,
+            speaker = excluded.speaker, vector = excluded.vector",
     )?;
     for vector in vectors {
-        statement.execute(params![kind, vector.row, vector.bytes])?;
+        let StoredVector { row, audience, at, speaker, bytes } = vector;
+        statement.execute(params![kind, row, audience, at, speaker, bytes])?;
     }
     Ok(())
 }

@@ -10,7 +10,7 @@ use nexus_base::id::{EventId, RequestId};
 use rusqlite::{Connection, OptionalExtension, named_params, params};
 
 pub use self::model::{AcceptedEvent, Direction, Event, InboxOutcome, InboxState, NewEvent, Received};
-pub use self::turns::{Turn, TurnFilter, TurnHit, TurnMark, conversation_key};
+pub use self::turns::{Turn, TurnFilter, TurnHit, conversation_key};
 use crate::database::Database;
 use crate::error::StoreError;
 use crate::search;

@@ -14,6 +14,11 @@ CREATE TABLE vector_sets (
 CREATE TABLE vectors (
     kind TEXT NOT NULL CHECK (kind IN ('fact', 'turn')),
     row INTEGER NOT NULL,
+    -- Copied here so that the arrays beside the vectors are filled from this file alone: the number
+    -- of a turn's conversation, when it was said or so, and a hash of who said it.
+    audience INTEGER NOT NULL,
+    at INTEGER NOT NULL,
+    speaker INTEGER NOT NULL,
     -- Scale as four bytes, little end first, then a signed byte per dimension.
     vector BLOB NOT NULL,
     PRIMARY KEY (kind, row)

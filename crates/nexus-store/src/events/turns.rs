@@ -53,6 +53,8 @@ pub struct Turn {
     pub conversation: i64,
     /// Number of its stretch of conversation.
     pub episode: i64,
+    /// Row of the turn before it in that stretch.
+    pub previous: Option<i64>,
     /// Row of the turn after it in that stretch.
     pub next: Option<i64>,
     /// When it was said.
@@ -125,28 +127,37 @@ impl Events {
             .await
     }
 
-    /// Returns row, conversation, time and speaker of all turns after a row up to another, for the
-    /// arrays beside the vectors.
+    /// Returns the rows of those of the events that are turns.
     ///
     /// # Errors
     /// See [`StoreError`].
-    pub async fn turn_marks(&self, after: i64, through: i64) -> Result<Vec<TurnMark>, StoreError> {
+    pub async fn turn_rows(&self, events: Vec<EventId>) -> Result<Vec<i64>, StoreError> {
         self.database
             .read(move |connection| {
                 let mut statement = connection.prepare_cached(
-                    "SELECT turns.row, turns.conversation, turns.said_at, events.sender_id
-                     FROM turns JOIN events ON events.row = turns.row
-                     WHERE turns.row > ?1 AND turns.row <= ?2 ORDER BY turns.row",
+                    "SELECT turns.row FROM events JOIN turns ON turns.row = events.row
+                     WHERE events.id IN (SELECT value FROM json_each(?1))",
                 )?;
-                let rows = statement.query_map([after, through], |row| {
-                    Ok(TurnMark {
-                        row: row.get(0)?,
-                        conversation: row.get(1)?,
-                        said_at: row.get(2)?,
-                        sender_id: row.get(3)?,
-                    })
-                })?;
+                let rows = statement.query_map([json!(events).to_string()], |row| row.get(0))?;
                 Ok(rows.collect::<rusqlite::Result<_>>()?)
+            })
+            .await
+    }
+
+    /// Returns those of the rows that belong to a platform.
+    ///
+    /// # Errors
+    /// See [`StoreError`].
+    pub async fn turns_on(&self, rows: Vec<i64>, platform: &str) -> Result<Vec<i64>, StoreError> {
+        let platform = platform.to_owned();
+        self.database
+            .read(move |connection| {
+                let mut statement = connection.prepare_cached(
+                    "SELECT row FROM events WHERE row IN (SELECT value FROM json_each(?1)) AND platform = ?2",
+                )?;
+                let found =
+                    statement.query_map(params![json!(rows).to_string(), platform], |row| row.get(0))?;
+                Ok(found.collect::<rusqlite::Result<_>>()?)
             })
             .await
     }
@@ -191,23 +202,12 @@ impl Events {
     }
 }
 
-/// What the arrays beside the vectors hold of a turn.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct TurnMark {
-    /// Its row.
-    pub row: i64,
-    /// Number of its conversation.
-    pub conversation: i64,
-    /// When it was said, in Unix milliseconds.
-    pub said_at: i64,
-    /// Who said it.
-    pub sender_id: String,
-}
-
 const SELECT: &str = "SELECT turns.row, events.id, turns.conversation, turns.episode, turns.said_at,
         events.sender_id, events.direction, events.content,
         (SELECT min(later.row) FROM turns AS later
-            WHERE later.episode = turns.episode AND later.row > turns.row) AS next
+            WHERE later.episode = turns.episode AND later.row > turns.row) AS next,
+        (SELECT max(earlier.row) FROM turns AS earlier
+            WHERE earlier.episode = turns.episode AND earlier.row < turns.row) AS previous
     FROM turns JOIN events ON events.row = turns.row";
 
 /// Puts a message that was just stored into the index; part of the transaction that stores it.
@@ -391,6 +391,7 @@ impl Turn {
             event_id: EventId::new(row.get::<_, String>("id")?),
             conversation: row.get("conversation")?,
             episode: row.get("episode")?,
+            previous: row.get("previous")?,
             next: row.get("next")?,
             said_at: moment(row, "said_at")?,
             sender_id: row.get("sender_id")?,

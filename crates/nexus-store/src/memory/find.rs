@@ -51,10 +51,6 @@ pub struct FactMark {
     pub text: String,
     /// When it was true, in Unix milliseconds.
     pub as_of: i64,
-    /// Where it was learnt.
-    pub conversation: Option<String>,
-    /// Whom it is about, sorted.
-    pub entity_ids: Vec<EntityId>,
 }
 
 /// A fact with its row.
@@ -121,30 +117,33 @@ impl Memory {
             .await
     }
 
-    /// Returns row, text, time and audience of the facts after a row, in the order of rows.
+    /// Returns row, text and time of the facts after a row, in the order of rows.
     ///
     /// # Errors
     /// See [`StoreError`].
-    pub async fn fact_marks(&self, after: i64, limit: u32) -> Result<Vec<FactMark>, StoreError> {
+    pub async fn facts_after(&self, row: i64, limit: u32) -> Result<Vec<FactMark>, StoreError> {
         self.database
             .read(move |connection| {
                 let mut statement = connection.prepare_cached(
-                    "SELECT row, text, as_of, conversation, (SELECT json_group_array(entity_id) FROM
-                        (SELECT entity_id FROM fact_entities WHERE fact_id = facts.id ORDER BY entity_id))
-                     FROM facts WHERE row > ?1 ORDER BY row LIMIT ?2",
+                    "SELECT row, text, as_of FROM facts WHERE row > ?1 ORDER BY row LIMIT ?2",
                 )?;
-                let rows = statement.query_map(params![after, limit], |row| {
-                    let entities: String = row.get(4)?;
-                    let entities: Vec<String> = serde_json::from_str(&entities).unwrap_or_default();
-                    Ok(FactMark {
-                        row: row.get(0)?,
-                        text: row.get(1)?,
-                        as_of: row.get(2)?,
-                        conversation: row.get(3)?,
-                        entity_ids: entities.into_iter().map(EntityId::new).collect(),
-                    })
+                let rows = statement.query_map(params![row, limit], |row| {
+                    Ok(FactMark { row: row.get(0)?, text: row.get(1)?, as_of: row.get(2)? })
                 })?;
                 Ok(rows.collect::<rusqlite::Result<_>>()?)
+            })
+            .await
+    }
+
+    /// Returns the rows of all facts that the filter lets through, sorted.
+    ///
+    /// # Errors
+    /// See [`StoreError`].
+    pub async fn visible_rows(&self, filter: FactFilter) -> Result<Vec<i64>, StoreError> {
+        self.database
+            .read(move |connection| {
+                let sql = format!("SELECT facts.row, 1.0 FROM facts WHERE ?1 IS NOT NULL AND {VISIBLE} AND ?7 > 0 ORDER BY facts.row");
+                Ok(run(connection, &sql, "", &filter, 1)?.into_iter().map(|hit| hit.row).collect())
             })
             .await
     }

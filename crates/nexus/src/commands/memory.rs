@@ -1,5 +1,7 @@
 //! `nexus memory`: asks the memory, or adds to it while no daemon holds the workspace.
 
+mod eval;
+
 use clap::{Args, Subcommand};
 use nexus_base::lock::{HeldLock, LockError};
 use nexus_memory::{Memory, Provenance, RecallRequest, Scope};
@@ -57,6 +59,11 @@ While a daemon runs it alone writes: tell it in the conversation, as in
         #[arg(long)]
         json: bool,
     },
+    /// Measure recall on conversations of your own
+    #[command(after_help = "\
+Example:
+  nexus memory eval --docs docs.jsonl --queries queries.jsonl --out results.jsonl --store /tmp/eval")]
+    Eval(eval::Arguments),
 }
 
 /// Runs `nexus memory`.
@@ -66,13 +73,14 @@ pub(crate) fn run(context: &Context, arguments: &Arguments) -> Outcome {
             recall(context, &query.join(" "), (*limit).min(MOST_FACTS), Format::from_flag(*json))
         }
         Command::Add { text, json } => add(context, &text.join(" "), Format::from_flag(*json)),
+        Command::Eval(arguments) => eval::run(arguments),
     }
 }
 
 fn recall(context: &Context, query: &str, limit: usize, format: Format) -> Outcome {
     let layout = context.existing()?;
     let store = Store::open(&layout.data(), OpenMode::ReadOnly).map_err(|error| store_failure(&error))?;
-    let memory = Memory::new(&store);
+    let memory = Memory::read_only(&store);
     let found = super::client_runtime()?
         .block_on(memory.recall(RecallRequest::new(query).limit(limit).scope(Scope::FACTS)))
         .map_err(|error| Failure::caused(&error))?

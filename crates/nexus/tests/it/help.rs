@@ -34,6 +34,7 @@ fn the_tree_has_these_names() {
     status
     chat
     trace
+    undo
     sessions
     identity
     approvals list|show|approve|deny
@@ -41,7 +42,7 @@ fn the_tree_has_these_names() {
     config get|set|list|schema|reload|rotate-token
     credential list|get|add|sync|scan|verify|flag|order|remove
     skills list|use|info|scan|verify
-    memory recall|add
+    memory recall|add|eval
     project init|status|plan|tasks|history|close|conformance
     mcp
     logs

@@ -151,19 +151,19 @@ where
             "{problem}; until it is mended the built-in policies hold and nobody but the owner gets in"
         ));
     }
+    runtime.shared.workshop.models.remember().await?;
     runtime.note_owner_token().await?;
     let ending = CancellationToken::new();
     let serving = tokio::spawn(serve(runtime.clone(), listener, ending.clone()));
     steps.done("server", clock, address.to_string());
     steps.done("adapters", Instant::now(), "none configured".to_owned());
     let clock = Instant::now();
-    let mut active = nexus_automation::load_active(store).await?;
+    let active = runtime.shared.automations.load().await?;
     if !standing(options).is_trusted() {
         // A copied workspace brings rows of its own; only ours run until somebody vouches for the rest.
-        active = active.only_shipped();
         warnings.push("this workspace is not trusted here; `nexus trust` after a look at it".to_owned());
     }
-    steps.done("hooks", clock, format!("{} active automations", active.len()));
+    steps.done("hooks", clock, format!("{active} active automations"));
     let clock = Instant::now();
     let ended = recover::end_processes(left_over, processes).await;
     let recovered = take_up(&runtime, store, ended).await?;
@@ -182,7 +182,9 @@ where
     runtime.set_phase(SERVING);
     runtime.shared.bus.publish(None, BusBody::Started { version: env!("CARGO_PKG_VERSION").to_owned() });
     ready(address);
+    runtime.shared.workshop.models.look_around();
     check_credentials(&runtime, options);
+    runtime.take_up_automations();
 
     let outcome = serve_until_stopped(&runtime, options, signals, serving, &ending).await;
     go_down(&runtime).await;
@@ -342,6 +344,7 @@ async fn serve_until_stopped(
         // A second signal means now.
         _ = signals.next() => runtime.shared.broker.drain(Duration::ZERO).await,
     }
+    runtime.shared.automations.stop().await;
     runtime.shared.stopping.cancel();
     ending.cancel();
     match tokio::time::timeout(Duration::from_secs(6), serving).await {
@@ -355,6 +358,7 @@ async fn go_down(runtime: &Runtime) {
     runtime.set_phase(STOPPING);
     runtime.shared.stopping.cancel();
     runtime.shared.broker.drain(Duration::ZERO).await;
+    runtime.shared.workshop.projects.close_all().await;
 }
 
 /// Reads the configuration again; an invalid one changes nothing.
@@ -378,6 +382,8 @@ pub(crate) fn reload(runtime: &Runtime, options: &StartOptions) -> Result<(), St
         tracing::warn!(warning, "the configuration was read again and is not all usable");
     }
     runtime.shared.redactor.register(new.runtime.auth.token.expose());
+    runtime.shared.workshop.models.reload(&new);
+    warnings.extend(runtime.shared.workshop.models.problems());
     runtime.shared.workshop.settings.store(Arc::new(new));
     runtime.tokens_changed();
     runtime.shared.notes.lock().unwrap_or_else(std::sync::PoisonError::into_inner).warnings = warnings;

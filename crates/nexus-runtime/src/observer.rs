@@ -19,6 +19,7 @@ use nexus_store::{Store, StoreError};
 use serde_json::{Value, json};
 
 use crate::Bus;
+use crate::hooks::Slot;
 
 /// Source of everything the assistant says.
 const OWN_SOURCE: &str = "nexus";
@@ -58,6 +59,7 @@ pub(crate) struct Recorder {
     pub(crate) bus: Bus,
     pub(crate) counters: Arc<Counters>,
     pub(crate) redactor: Arc<Redactor>,
+    pub(crate) automations: Slot,
 }
 
 impl Recorder {
@@ -173,10 +175,13 @@ impl Observer for Recorder {
             snapshot: Some(self.snapshot(ended)),
             ..RequestUpdate::default()
         };
-        let status = request_status(ended.item.outcome);
+        let status = request_status(ended.item);
         // The row may be missing after a power loss, which may take unsynced trace rows with it.
         self.store.runtime().request_started(begun(ended.item)).await?;
         self.store.runtime().request_finished(ended.item.new.request_id.clone(), status, update).await?;
+        if let Some(automations) = self.automations.get() {
+            automations.ended(ended).await?;
+        }
         if ended.item.new.kind == ItemKind::Message {
             let took = now.since(ended.item.enqueued_at).as_millis();
             self.counters.ended(u64::try_from(took).unwrap_or(u64::MAX));
@@ -240,8 +245,9 @@ const fn source_of(kind: ItemKind) -> &'static str {
     }
 }
 
-const fn request_status(outcome: Option<ItemOutcome>) -> RequestStatus {
-    match outcome {
+const fn request_status(item: &Item) -> RequestStatus {
+    match item.outcome {
+        Some(ItemOutcome::Completed) if item.turn_id.is_none() => RequestStatus::HandledByAutomation,
         Some(ItemOutcome::Completed | ItemOutcome::Merged) => RequestStatus::Completed,
         Some(ItemOutcome::Aborted | ItemOutcome::Cancelled) => RequestStatus::Interrupted,
         Some(ItemOutcome::Failed | ItemOutcome::Rejected) | None => RequestStatus::Failed,

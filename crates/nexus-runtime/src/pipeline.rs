@@ -1,6 +1,7 @@
 //! The way in: stages one to four of every request, from the durable insert to the queue.
 
 mod decide;
+mod system;
 mod wish;
 
 use std::sync::Arc;
@@ -28,11 +29,15 @@ use self::wish::{Wish, duplicate, hash};
 use crate::RuntimeError;
 use crate::between::{Between, Passing};
 use crate::engine::Workshop;
+use crate::hooks::Automations;
 use crate::observer::Recorder;
+use crate::projects::Bound;
 use crate::questions::Questions;
 
 /// Source of everything that comes over the control plane.
 const CONTROL_PLANE: &str = "control-plane";
+/// What stands before the names of facts that automations add, so that none can pass for one of ours.
+const ADDED: &str = "hook.";
 /// First and longest pause before a message that could not be queued is tried again.
 const FIRST_PAUSE: Duration = Duration::from_secs(1);
 const LONGEST_PAUSE: Duration = Duration::from_secs(30);
@@ -48,6 +53,7 @@ pub(crate) struct Pipeline {
     workshop: Arc<Workshop>,
     pub(crate) access: Access,
     questions: Arc<Questions>,
+    automations: Arc<Automations>,
     owner: EntityId,
     tasks: TaskTracker,
     stopping: CancellationToken,
@@ -61,6 +67,7 @@ impl Pipeline {
         recorder: Arc<Recorder>,
         workshop: Arc<Workshop>,
         questions: Arc<Questions>,
+        automations: Arc<Automations>,
         owner: EntityId,
     ) -> Self {
         let access = Access::new(store.identity().clone());
@@ -71,6 +78,7 @@ impl Pipeline {
             workshop,
             access,
             questions,
+            automations,
             owner,
             tasks: TaskTracker::new(),
             stopping: CancellationToken::new(),
@@ -90,10 +98,17 @@ impl Pipeline {
         kind: ItemKind,
         caller: &str,
     ) -> Result<ChatAccepted, RuntimeError> {
+        let wish = self.read_wish(&send, kind, caller)?;
+        if send.project.is_some() {
+            self.check_project(&wish).await?;
+        }
+        self.take_in(send, wish).await
+    }
+
+    async fn take_in(self: &Arc<Self>, send: ChatSend, wish: Wish) -> Result<ChatAccepted, RuntimeError> {
         let (started, watch) = (Timestamp::now(), Instant::now());
         // A key that somebody pastes into a conversation would lie in three databases for ever.
         let send = ChatSend { message: self.recorder.redactor.redact(&send.message), ..send };
-        let wish = self.read_wish(&send, kind, caller)?;
         let body_hash = hash(&send);
         let source_id = send.idempotency_key.clone().unwrap_or_else(new_ulid);
         let mut event = NewEvent::message(CONTROL_PLANE, &source_id, self.owner.as_str(), &send.message);
@@ -120,6 +135,20 @@ impl Pipeline {
         });
         failpoint::hit("s1.acknowledged");
         Ok(ChatAccepted { request_id, event_id, session, duplicate: false })
+    }
+
+    /// Refuses a project for a conversation that was made with another one, or with none: its tools are fixed.
+    async fn check_project(&self, wish: &Wish) -> Result<(), RuntimeError> {
+        let Some(session) = self.store.agents().session(&wish.session).await? else { return Ok(()) };
+        let has = Bound::of(&session.settings_json).project;
+        if has == wish.project {
+            return Ok(());
+        }
+        let has = has.map_or_else(|| "no project".to_owned(), |root| format!("the project {}", root.display()));
+        Err(RuntimeError::Invalid {
+            message: format!("the session {} has {has}, and that cannot be changed", wish.session),
+            hint: Some("leave `session` out, or name a new one".to_owned()),
+        })
     }
 
     /// Goes on with an event that an earlier life of the daemon acknowledged.
@@ -230,17 +259,35 @@ impl Pipeline {
 
     /// Puts the request into its session's queue (S3); being there already is fine.
     async fn admit(&self, event: &Event, request: &RequestId, run: &Run) -> Result<(), StoreError> {
+        let (session, item) = self.place(event, request, run);
+        self.broker.admit(session, item).await.map(drop)
+    }
+
+    /// Returns the session a request goes to and its place in that session's queue.
+    fn place(&self, event: &Event, request: &RequestId, run: &Run) -> (NewSession, NewItem) {
         let wish = &run.wish;
         let routed = run.persona.as_deref().filter(|persona| self.workshop.has_persona(persona));
+        let mut settings = routed.map_or_else(|| json!({}), |persona| json!({ "persona": persona }));
+        if let Some(project) = &wish.project {
+            settings["project"] = json!(project);
+        }
         let session = NewSession {
             label: wish.session.clone(),
             persona: routed.map_or_else(|| self.workshop.persona_name(), str::to_owned),
             role: SessionRole::Manager,
             origin: "nexus",
-            settings_json: routed
-                .map_or_else(|| json!({}), |persona| json!({ "persona": persona }))
-                .to_string(),
+            settings_json: settings.to_string(),
         };
+        let sender = if system::part_of(wish).is_some() { "system" } else { "owner" };
+        let mut facts = vec![
+            (key::PLATFORM.to_owned(), event.body.platform.clone()),
+            (key::SENDER.to_owned(), sender.to_owned()),
+        ];
+        if sender == "owner" && wish.kind == ItemKind::System && wish.caller != "owner" {
+            // A program put it there; whose words it passes on nobody knows.
+            facts.push((key::UNTRUSTED.to_owned(), format!("a note of {}", wish.caller)));
+        }
+        facts.extend(run.enrichment.iter().map(|(name, text)| (format!("{ADDED}{name}"), text.clone())));
         let item = NewItem {
             id: QueueItemId::new(event.id.as_str()),
             session: wish.session.clone(),
@@ -250,11 +297,11 @@ impl Pipeline {
             source_event_id: Some(event.id.clone()),
             kind: wish.kind,
             mode: wish.mode,
-            frame_json: json!([[key::PLATFORM, event.body.platform], [key::SENDER, "owner"]]).to_string(),
+            frame_json: json!(facts).to_string(),
             content: event.body.content.clone(),
             permissions_json: run.permissions.to_string(),
         };
-        self.broker.admit(session, item).await.map(drop)
+        (session, item)
     }
 
     fn begin_trace(

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, Ordering};
 use std::time::{Duration, Instant};
 
+use nexus_automation::HookPoint;
 use nexus_base::id::{RequestId, SessionLabel};
 use nexus_base::redact::Redactor;
 use nexus_protocol::chat::{
@@ -20,6 +21,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::control::{Caller, Control};
 use crate::engine::Workshop;
+use crate::hooks::Automations;
 use crate::observer::Counters;
 use crate::pipeline::{self, Pipeline};
 use crate::questions::Questions;
@@ -42,6 +44,7 @@ pub(crate) struct Shared {
     pub(crate) broker: Broker,
     pub(crate) pipeline: Arc<Pipeline>,
     pub(crate) questions: Arc<Questions>,
+    pub(crate) automations: Arc<Automations>,
     pub(crate) workshop: Arc<Workshop>,
     pub(crate) counters: Arc<Counters>,
     pub(crate) redactor: Arc<Redactor>,
@@ -136,6 +139,7 @@ impl Runtime {
             Some(label) => pipeline::check_label(&label)?,
             None => self.shared.pipeline.owner_session(),
         };
+        self.shared.automations.commanded(HookPoint::CommandStop, &session);
         let mut aborted = self.shared.broker.abort(&session);
         if abort.workers {
             aborted |= self.shared.broker.cancel_workers(&session, "the person stopped it").await? > 0;
@@ -206,7 +210,7 @@ impl Runtime {
             pipeline: PipelineCounts { active_requests, total_processed, avg_latency_ms },
             boot,
             warnings,
-            model: self.shared.workshop.model.name().to_string(),
+            model: self.shared.workshop.models.name().to_string(),
         }
     }
 

@@ -54,6 +54,8 @@ pub(crate) enum Command {
     Chat(commands::chat::Arguments),
     /// Show what happened with a message, stage by stage
     Trace(commands::trace::Arguments),
+    /// Take back what a run changed in files
+    Undo(commands::undo::Arguments),
     /// List conversations and workers
     Sessions(commands::sessions::Arguments),
     /// Show who the assistant and the user are
@@ -64,10 +66,14 @@ pub(crate) enum Command {
     Tokens(commands::tokens::Arguments),
     /// Read and change settings
     Config(commands::config::Arguments),
+    /// Show which model answers and why, and agree to one
+    Models(commands::models::Arguments),
     /// See which credentials exist; values are never shown
     Credential(commands::credential::Arguments),
     /// See what the workspace can be taught, and accept it
     Skills(commands::skills::Arguments),
+    /// See, switch and register what runs around every message
+    Automation(commands::automation::Arguments),
     /// Ask or feed the memory
     Memory(commands::memory::Arguments),
     /// See and keep the plan, tasks and history of a repository
@@ -116,13 +122,16 @@ pub(crate) fn run() -> Outcome {
         Command::Status(arguments) => commands::status::run(&context, &arguments),
         Command::Chat(arguments) => commands::chat::run(&context, &arguments),
         Command::Trace(arguments) => commands::trace::run(&context, &arguments),
+        Command::Undo(arguments) => commands::undo::run(&context, &arguments),
         Command::Sessions(arguments) => commands::sessions::run(&context, &arguments),
         Command::Identity(arguments) => commands::identity::run(&context, &arguments),
         Command::Approvals(arguments) => commands::approvals::run(&context, &arguments),
         Command::Tokens(arguments) => commands::tokens::run(&context, &arguments),
         Command::Config(arguments) => commands::config::run(&context, &arguments),
+        Command::Models(arguments) => commands::models::run(&context, &arguments),
         Command::Credential(arguments) => commands::credential::run(&context, &arguments),
         Command::Skills(arguments) => commands::skills::run(&context, &arguments),
+        Command::Automation(arguments) => commands::automation::run(&context, &arguments),
         Command::Memory(arguments) => commands::memory::run(&context, &arguments),
         Command::Project(arguments) => commands::project::run(&arguments),
         Command::Mcp(arguments) => commands::mcp::run(&arguments),

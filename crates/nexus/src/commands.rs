@@ -1,6 +1,7 @@
 //! One file per command family: its arguments, its help and what it does.
 
 pub(crate) mod approvals;
+pub(crate) mod automation;
 pub(crate) mod backup;
 pub(crate) mod bindings;
 pub(crate) mod chat;
@@ -15,6 +16,7 @@ pub(crate) mod logs;
 pub(crate) mod manual;
 pub(crate) mod mcp;
 pub(crate) mod memory;
+pub(crate) mod models;
 pub(crate) mod project;
 mod reports;
 pub(crate) mod restore;
@@ -26,6 +28,7 @@ pub(crate) mod stop;
 pub(crate) mod tokens;
 pub(crate) mod trace;
 pub(crate) mod trust;
+pub(crate) mod undo;
 pub(crate) mod up;
 pub(crate) mod usage;
 

@@ -42,7 +42,7 @@ impl CommandLogger {
         let command = data.get("command").and_then(Value::as_str).unwrap_or_default();
         let cut = &command[..command.floor_char_boundary(KEPT_COMMAND)];
         let line = json!({
-            "ts": Timestamp::now(),
+            "ts": Timestamp::now().to_local_rfc3339(),
             "who": run.occasion.principal.as_ref().map(|who| who.kind.as_str()),
             "session": run.occasion.session,
             "request": run.occasion.request_id,

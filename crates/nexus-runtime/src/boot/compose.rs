@@ -6,8 +6,6 @@ use std::time::Instant;
 
 use nexus_base::id::{BootId, EntityId};
 use nexus_base::redact::Redactor;
-use nexus_guide::Guide;
-use nexus_llm::Model;
 use nexus_memory::Memory;
 use nexus_process::FileRecord;
 use nexus_session::{Broker, BrokerLimits, BrokerParts};
@@ -19,11 +17,15 @@ use tokio_util::sync::CancellationToken;
 use super::StartOptions;
 use crate::control::Control;
 use crate::engine::Workshop;
+use crate::hooks::{self, Automations, Slot};
+use crate::models::Models;
 use crate::observer::{Counters, Recorder};
+use crate::outfit::Outfit;
 use crate::pipeline::Pipeline;
 use crate::questions::Questions;
 use crate::run_socket::RunCommands;
 use crate::runtime::{STARTING, Shared};
+use crate::spending::Costs;
 use crate::{Bus, Runtime};
 
 pub(super) fn compose(
@@ -45,8 +47,9 @@ pub(super) fn compose(
         bus: bus.clone(),
         counters: Arc::clone(&counters),
         redactor: Arc::clone(&redactor),
+        automations: Slot::default(),
     });
-    let memory = Memory::new(store.memory().clone());
+    let memory = Memory::new(store);
     let commands = Arc::new(RunCommands {
         environment: options.environment.clone(),
         layout: options.layout.clone(),
@@ -56,16 +59,29 @@ pub(super) fn compose(
         runtime: tokio::runtime::Handle::current(),
     });
     let limits = limits(&settings);
-    let model: Arc<dyn Model> = Arc::new(Guide::new());
+    let models = Models::new(options, &settings, store, Arc::clone(&redactor));
     let workshop = Arc::new(Workshop::new(
         options.layout.clone(),
         settings,
-        model,
-        memory,
+        models,
+        memory.clone(),
         commands,
-        processes,
+        Arc::clone(&processes),
         (options.home.clone(), options.trust_folder.clone()),
+        Outfit::new(options, Arc::clone(&redactor)),
+        Costs::new(store.runtime().clone()),
     ));
+    let automations = Automations::new(&hooks::Parts {
+        options,
+        store,
+        memory: &memory,
+        workshop: &workshop,
+        processes: &processes,
+        redactor: &redactor,
+        bus: &bus,
+    });
+    workshop.automations.set(&automations);
+    recorder.automations.set(&automations);
     let broker = Broker::new(BrokerParts {
         agents: store.agents().clone(),
         boot: boot.clone(),
@@ -80,14 +96,17 @@ pub(super) fn compose(
         recorder,
         Arc::clone(&workshop),
         Arc::clone(&questions),
+        Arc::clone(&automations),
         owner,
     ));
-    Runtime {
+    automations.connect(&broker, &pipeline);
+    let runtime = Runtime {
         shared: Arc::new(Shared {
             store: store.clone(),
             broker,
             pipeline,
             questions,
+            automations,
             workshop,
             counters,
             redactor,
@@ -99,7 +118,9 @@ pub(super) fn compose(
             stopping: CancellationToken::new(),
             control: Control::new(options.clone(), store.identity()),
         }),
-    }
+    };
+    runtime.shared.workshop.consent.of(&runtime);
+    runtime
 }
 
 /// Makes every value of the environment that looks like a credential a secret for the redactor.

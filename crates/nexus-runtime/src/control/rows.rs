@@ -7,7 +7,7 @@ use nexus_base::clock::Timestamp;
 use nexus_credentials::CredentialFolder;
 use nexus_protocol::control::answers::{AutomationView, Automations, Credentials, Invocations, UsageCost};
 use nexus_protocol::control::{InvocationsOf, Named, UsageOf, UsageRow};
-use nexus_store::runtime::{Automation, AutomationStatus, Invocation};
+use nexus_store::runtime::{Automation, Invocation};
 use serde_json::{Value, json};
 
 use super::{broken, invalid, missing, rows, shown, shown_as};
@@ -27,15 +27,6 @@ impl Runtime {
     pub(super) async fn automation_get(&self, named: Named) -> Result<Value, RuntimeError> {
         let found = self.shared.store.runtime().automation(&named.id).await?;
         shown_as::<AutomationView>(&automation(&found.ok_or_else(|| missing("automation", named.id))?))
-    }
-
-    pub(super) async fn automation_switch(&self, named: Named, on: bool) -> Result<Value, RuntimeError> {
-        let status = if on { AutomationStatus::Active } else { AutomationStatus::Disabled };
-        let reason = (!on).then_some("switched off over the control plane");
-        if !self.shared.store.runtime().set_automation_status(&named.id, status, reason).await? {
-            return Err(missing("automation", named.id));
-        }
-        self.automation_get(named).await
     }
 
     pub(super) async fn automation_invocations(&self, of: InvocationsOf) -> Result<Value, RuntimeError> {
@@ -102,7 +93,8 @@ impl Runtime {
     }
 }
 
-fn automation(row: &Automation) -> Value {
+/// Returns an automation as listings show it.
+pub fn automation(row: &Automation) -> Value {
     json!({
         "name": row.definition.name,
         "description": row.definition.description,
@@ -111,17 +103,24 @@ fn automation(row: &Automation) -> Value {
         "disabledReason": row.disabled_reason,
         "mode": row.definition.mode.as_str(),
         "script": row.definition.script_path,
+        "hash": row.definition.script_hash,
+        "workspace": row.definition.workspace_dir,
+        "peers": row.definition.peer_workspaces,
+        "triggers": row.definition.triggers,
+        "config": row.definition.config,
         "bundled": row.definition.bundled,
         "blocking": row.definition.blocking,
         "timeoutMs": row.definition.timeout_ms,
         "triggerCount": row.trigger_count,
         "lastTriggered": row.last_triggered,
         "lastError": row.last_error,
+        "consecutiveErrors": row.consecutive_errors,
         "circuit": row.circuit_state.as_str(),
     })
 }
 
-fn invocation(row: &Invocation) -> Value {
+/// Returns a run as listings show it.
+pub fn invocation(row: &Invocation) -> Value {
     json!({
         "id": row.start.id,
         "automation": row.start.automation_name,
@@ -133,6 +132,7 @@ fn invocation(row: &Invocation) -> Value {
         "latencyMs": row.latency_ms,
         "outcome": row.outcome.map(|outcome| outcome.as_str()),
         "fired": row.fired,
+        "result": row.result,
         "error": row.error,
     })
 }

@@ -2,9 +2,10 @@
 
 use std::time::{Duration, Instant};
 
+use nexus_automation::{Handled, HookPoint, Merged};
 use nexus_base::clock::Timestamp;
 use nexus_base::failpoint;
-use nexus_base::id::RequestId;
+use nexus_base::id::{RequestId, SessionLabel};
 use nexus_identity::{
     ApprovalError, Ask, Asked, Decision, Kind, Permissions, Principal, Routing, Source, Verdict,
 };
@@ -16,7 +17,9 @@ use nexus_store::runtime::{RequestStatus, RequestUpdate, StageTiming};
 use serde_json::{Value, json};
 
 use super::Pipeline;
-use super::wish::Wish;
+use super::system::part_of;
+use super::wish::{Wish, check_label};
+use crate::hooks::OnTheWay;
 
 /// How much of a message the question about it shows.
 const SHOWN_LETTERS: usize = 200;
@@ -43,6 +46,8 @@ pub(super) struct Run {
     pub(super) persona: Option<String>,
     /// How long after it came in it may begin.
     pub(super) delay: Option<Duration>,
+    /// What automations add to what the model is told about it.
+    pub(super) enrichment: Vec<(String, String)>,
 }
 
 /// Whether the owner has agreed to something.
@@ -61,8 +66,15 @@ impl Pipeline {
         request: &RequestId,
         wish: &Wish,
     ) -> Result<Decided, StoreError> {
+        let way = OnTheWay { event, request, session: &wish.session };
+        let automations = &self.automations;
+        let mut merged = automations.stage(HookPoint::AfterReceiveEvent, way, None, Value::Null).await;
         let clock = StageClock::start();
-        let principal = self.access.principal(Source::Owner { entity: self.owner.clone() }).await?;
+        let source = match part_of(wish) {
+            Some(part) => Source::System { name: part.to_owned() },
+            None => Source::Owner { entity: self.owner.clone() },
+        };
+        let principal = self.access.principal(source).await?;
         let update = RequestUpdate {
             principal_id: principal.entity_id().cloned(),
             principal_type: Some(principal.kind().to_owned()),
@@ -76,6 +88,8 @@ impl Pipeline {
             clock.stop(Stage::ResolveIdentity),
             update,
         );
+        let who = Some(&principal);
+        merged.extend(automations.stage(HookPoint::AfterResolveIdentity, way, who, Value::Null).await);
 
         let clock = StageClock::start();
         let verdict = self.access.decide(&principal, &event.id, &wish.session);
@@ -100,9 +114,18 @@ impl Pipeline {
             self.access.log_consent(&principal, &event.id, request);
         }
 
-        // Automations that run here come with their handlers; the stage is passed, and timed, all the same.
+        let decided = json!({"decision": verdict.decision.as_str(), "policy": verdict.policy});
+        merged.extend(automations.stage(HookPoint::AfterResolveAccess, way, who, decided).await);
+
         let clock = StageClock::start();
-        let update = RequestUpdate { hooks_matched: Some(json!([])), ..RequestUpdate::default() };
+        merged.extend(automations.stage(HookPoint::RunAutomations, way, who, Value::Null).await);
+        let update = RequestUpdate {
+            hooks_matched: Some(json!(merged.matched)),
+            hooks_fired: Some(json!(merged.fired)),
+            hooks_handled: merged.handled.as_ref().map(|handled| handled.by.clone()),
+            hooks_context: (!merged.enrich.is_empty()).then(|| json!(merged.enrich)),
+            ..RequestUpdate::default()
+        };
         self.recorder.stage(
             request,
             request,
@@ -112,12 +135,44 @@ impl Pipeline {
         );
 
         let Routing { session, delay, .. } = &verdict.routing;
-        Ok(Decided::Run(Run {
+        let Merged { enrich, handled, session: wanted, .. } = merged;
+        let run = Run {
             permissions: permissions.to_json(),
-            wish: wish.routed(&verdict.routing),
+            wish: rerouted(wish.routed(&verdict.routing), wanted.as_deref()),
             persona: session.as_ref().and_then(|rule| rule.persona.clone()),
             delay: *delay,
-        }))
+            enrichment: enrich,
+        };
+        match handled {
+            Some(handled) => {
+                self.close_handled(event, request, &run, &handled).await?;
+                Ok(Decided::Ended)
+            }
+            None => Ok(Decided::Run(run)),
+        }
+    }
+
+    /// Ends a message that an automation dealt with: with its reply, or with the promise closed.
+    async fn close_handled(
+        &self,
+        event: &Event,
+        request: &RequestId,
+        run: &Run,
+        handled: &Handled,
+    ) -> Result<(), StoreError> {
+        if let Some(reply) = &handled.reply {
+            let (session, item) = self.place(event, request, run);
+            return self.broker.answer(session, item, &handled.by, reply).await.map(drop);
+        }
+        self.store.events().close_inbox(event.id.clone(), InboxOutcome::Handled).await?;
+        self.store.runtime().request_finished_later(
+            request.clone(),
+            RequestStatus::HandledByAutomation,
+            RequestUpdate::default(),
+        );
+        failpoint::hit("s2.handled");
+        self.automations.unseen(event, request, &run.wish.session);
+        Ok(())
     }
 
     fn record_access(
@@ -192,6 +247,18 @@ impl Pipeline {
         self.store.runtime().request_finished_later(request.clone(), RequestStatus::Denied, update);
         failpoint::hit("s2.closed");
         Ok(())
+    }
+}
+
+/// Returns the wish with the session an automation wants, if a person could have named that, too.
+fn rerouted(wish: Wish, wanted: Option<&str>) -> Wish {
+    match wanted.map(|label| check_label(&SessionLabel::new(label))) {
+        Some(Ok(session)) => Wish { session, ..wish },
+        Some(Err(error)) => {
+            tracing::warn!(%error, "an automation wanted a session that is none");
+            wish
+        }
+        None => wish,
     }
 }
 

@@ -1,5 +1,7 @@
 //! What a person asks for besides the words, and whether they may.
 
+use std::path::PathBuf;
+
 use nexus_base::id::{EventId, RequestId, SessionLabel, to_hex};
 use nexus_identity::{QueueRule, Routing};
 use nexus_protocol::chat::{
@@ -12,7 +14,7 @@ use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 
 use super::Pipeline;
-use crate::RuntimeError;
+use crate::{RuntimeError, projects};
 
 /// Longest session label a person may name.
 const LONGEST_LABEL: usize = 200;
@@ -25,6 +27,8 @@ pub(super) struct Wish {
     pub(super) kind: ItemKind,
     /// Who sent it, as questions about it name them.
     pub(super) caller: String,
+    /// The project the conversation has, if this begins it.
+    pub(super) project: Option<PathBuf>,
 }
 
 impl Wish {
@@ -35,6 +39,7 @@ impl Wish {
             "mode": self.mode.as_str(),
             "kind": self.kind.as_str(),
             "caller": self.caller,
+            "project": self.project,
         })
     }
 
@@ -56,6 +61,7 @@ impl Wish {
                 Some(_) | None => ItemKind::Message,
             },
             caller: text("caller").unwrap_or_else(|| "owner".to_owned()),
+            project: text("project").map(PathBuf::from),
         }
     }
 
@@ -72,6 +78,7 @@ impl Wish {
             },
             kind: self.kind,
             caller: self.caller.clone(),
+            project: self.project.clone(),
         }
     }
 }
@@ -93,9 +100,6 @@ impl Pipeline {
                 Some("put long material into a file under home/ and say where it is"),
             ));
         }
-        if send.project.is_some() {
-            return Err(invalid("`project` is not supported by this version", Some("leave it out")));
-        }
         if let Some(key) = &send.idempotency_key
             && (key.is_empty() || key.len() > LONGEST_IDEMPOTENCY_KEY || key.chars().any(char::is_control))
         {
@@ -104,17 +108,21 @@ impl Pipeline {
                 None,
             ));
         }
-        let session = match &send.session {
-            Some(label) => check_label(label)?,
-            None => self.owner_session(),
+        let named = send.project.as_deref().map(|path| self.workshop.projects.named(path)).transpose();
+        let named = named.map_err(|problem| invalid(&problem, Some("name the folder of a repository")))?;
+        let session = match (&send.session, &named) {
+            (Some(label), _) => check_label(label)?,
+            (None, Some(root)) => SessionLabel::new(projects::label(root)),
+            (None, None) => self.owner_session(),
         };
+        let project = named.or_else(|| self.workshop.projects.around_home());
         let mode = match send.queue_mode {
             Some(WireQueueMode::Interrupt | WireQueueMode::Steer) => ItemMode::Interrupt,
             Some(WireQueueMode::Followup | WireQueueMode::Queue) => ItemMode::Followup,
             Some(WireQueueMode::Collect) => ItemMode::Collect,
             None => configured_mode(self.workshop.settings().queue.mode),
         };
-        Ok(Wish { session, mode, kind, caller: caller.to_owned() })
+        Ok(Wish { session, mode, kind, caller: caller.to_owned(), project })
     }
 }
 

@@ -1,0 +1,79 @@
+//! After a start: what an earlier life of the daemon left to automations.
+
+use std::sync::Arc;
+
+use nexus_automation::{HookPoint, Occasion};
+use nexus_base::clock::Timestamp;
+use nexus_base::id::EventId;
+use nexus_session::Ended;
+use nexus_store::StoreError;
+use serde_json::json;
+
+use crate::Runtime;
+
+use super::Automations;
+use super::ended::{event_of, turn_data};
+
+/// Newest ended requests looked at for memory; older ones were looked at by earlier starts.
+const LOOK_BACK: u32 = 500;
+/// The automation that keeps what was said.
+const WRITER: &str = "memory-writer";
+
+impl Runtime {
+    /// Lets automations know that the daemon is ready; nothing waits for them.
+    pub(crate) fn take_up_automations(&self) {
+        let (automations, ready) = (Arc::clone(&self.shared.automations), Timestamp::now());
+        let runner = automations.runner.clone();
+        runner.spawn(async move { automations.started(ready, env!("CARGO_PKG_VERSION")).await });
+    }
+}
+
+impl Automations {
+    /// Fires `runtime:startup` and takes up what was left; nothing waits for it.
+    async fn started(&self, ready: Timestamp, version: &str) {
+        self.detached(HookPoint::RuntimeStartup, || Occasion {
+            data: json!({"version": version}),
+            ..Occasion::default()
+        });
+        match self.store.runtime().close_left_over_invocations(ready).await {
+            Ok(0) => {}
+            Ok(closed) => tracing::info!(closed, "automations were running when the daemon ended"),
+            Err(error) => tracing::warn!(%error, "left-over runs of automations could not be closed"),
+        }
+        match self.remember_forgotten().await {
+            Ok(0) => {}
+            Ok(found) => tracing::info!(found, "turns that memory had not seen are taken up"),
+            Err(error) => tracing::warn!(%error, "turns that memory has not seen could not be looked for"),
+        }
+        self.introduce().await;
+    }
+
+    /// Hands turns that ended and that the memory writer never saw to it, oldest first.
+    async fn remember_forgotten(&self) -> Result<usize, StoreError> {
+        if !self.runner.is_active(WRITER) {
+            return Ok(0);
+        }
+        let mut items = Vec::new();
+        for request in self.store.agents().newest_ended(LOOK_BACK).await? {
+            items.extend(self.store.agents().item_of_request(&request).await?);
+        }
+        let events: Vec<EventId> = items.iter().map(event_of).collect();
+        let unseen = self.store.memory().unprocessed(events).await?;
+        items.retain(|item| unseen.contains(&event_of(item)));
+        items.reverse();
+        let mut found = 0;
+        for item in &items {
+            let lines = self.store.agents().lines_of_request(&item.new.request_id).await?;
+            let turn = match &item.turn_id {
+                Some(turn) => self.store.agents().turn(turn).await?,
+                None => None,
+            };
+            let ended = Ended { item, turn: turn.as_ref(), lines: &lines };
+            let occasion = self.end_occasion(item, turn_data(&ended));
+            if !occasion.is_own_work() {
+                found += usize::from(self.runner.run_now(WRITER, occasion).await.is_some());
+            }
+        }
+        Ok(found)
+    }
+}

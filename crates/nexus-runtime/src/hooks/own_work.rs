@@ -1,0 +1,81 @@
+//! An automation at work for itself: which tools it has, what it is told to be, and what it is refused.
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use nexus_agent::ports::{Call, Gate, Hooks, TurnFacts};
+use nexus_agent::tools::{FileAccess, FileTools};
+use nexus_agent::{Assignment, Role, RoleSection, Toolbox};
+use nexus_automation::home::{Home, LEARNED, is_name};
+use nexus_automation::ports::Purpose;
+use nexus_automation::{OWN_SESSIONS, SHIPPED};
+use nexus_base::id::SessionLabel;
+use nexus_memory::Memory;
+use nexus_workspace::Layout;
+
+use crate::engine::explain;
+
+/// One automation in a session of its own.
+#[derive(Debug, Clone)]
+pub(crate) struct OwnWork {
+    purpose: Purpose,
+    home: Home,
+}
+
+impl OwnWork {
+    /// Reads a session's label; nothing when it is no automation's own.
+    pub(crate) fn of(label: &SessionLabel, layout: &Layout) -> Option<Self> {
+        let (name, purpose) = label.as_str().strip_prefix(OWN_SESSIONS)?.split_once(':')?;
+        let purpose = Purpose::parse(purpose.split(':').next()?)?;
+        let folder = |name: &str| layout.automation_workspaces().join(name);
+        let peer = SHIPPED.iter().find(|shipped| shipped.name == name).and_then(|shipped| shipped.peer);
+        is_name(name).then(|| Self {
+            purpose,
+            home: Home {
+                name: name.to_owned(),
+                folder: folder(name),
+                peers: peer.map(|peer| (peer.to_owned(), folder(peer))).into_iter().collect(),
+            },
+        })
+    }
+
+    const fn tools(&self) -> &'static [&'static str] {
+        match self.purpose {
+            Purpose::Read => &["recall"],
+            Purpose::Write => &["recall", "remember"],
+            Purpose::Reflect => &["recall", "read", "write", "edit"],
+        }
+    }
+
+    /// Returns its tools: memory, and its own folder while it thinks about its work. Never a shell.
+    pub(crate) fn toolbox(&self, layout: &Layout, memory: Memory) -> Result<Toolbox, String> {
+        let learned: &[&str] = match self.purpose {
+            Purpose::Read | Purpose::Write => &[],
+            Purpose::Reflect => &LEARNED,
+        };
+        let access =
+            FileAccess::automation_at(layout, &self.home.folder, learned, &self.home.notes_for_peers())
+                .map_err(|error| explain(&error))?;
+        let files = Arc::new(FileTools::manager(access));
+        Ok(Toolbox::new(Role::Worker, files, memory).only(self.tools()))
+    }
+
+    /// Returns what stands at the end of its prompt.
+    pub(crate) fn assignment(&self) -> Assignment {
+        let body = self.home.prompt();
+        Assignment { task: None, role: Some(RoleSection { name: self.home.name.clone(), body }) }
+    }
+}
+
+/// Refuses every tool it was not given, whatever a model makes up.
+#[async_trait]
+impl Hooks for OwnWork {
+    async fn before_call(&self, _turn: &TurnFacts, call: &Call) -> Gate {
+        if self.tools().contains(&call.tool.as_str()) {
+            return Gate::Open;
+        }
+        Gate::Refused {
+            reason: format!("you have no tool {:?}; you have {}", call.tool, self.tools().join(", ")),
+        }
+    }
+}

@@ -1,0 +1,42 @@
+//! Messages in the runtime's own name, such as BOOT.md: the same way in, another principal.
+
+use std::sync::Arc;
+
+use nexus_base::id::SessionLabel;
+use nexus_protocol::chat::{ChatAccepted, ChatSend};
+use nexus_store::agents::{ItemKind, ItemMode};
+
+use super::Pipeline;
+use super::wish::Wish;
+use crate::RuntimeError;
+
+/// What the callers of such messages begin with.
+const SYSTEM: &str = "system:";
+
+impl Pipeline {
+    /// Takes in a text that no person wrote; the same key brings the same text in once.
+    pub(crate) async fn accept_system(
+        self: &Arc<Self>,
+        part: &str,
+        key: &str,
+        text: &str,
+    ) -> Result<ChatAccepted, RuntimeError> {
+        let session = SessionLabel::new(format!("{SYSTEM}{part}"));
+        let send = ChatSend {
+            message: text.to_owned(),
+            session: Some(session.clone()),
+            idempotency_key: Some(key.to_owned()),
+            project: None,
+            queue_mode: None,
+        };
+        let caller = format!("{SYSTEM}{part}");
+        let wish = Wish { session, mode: ItemMode::Followup, kind: ItemKind::System, caller, project: None };
+        self.take_in(send, wish).await
+    }
+}
+
+/// Returns which part of the runtime speaks, if it is the runtime that does. People cannot call
+/// themselves that: a caller's name comes from their token.
+pub(super) fn part_of(wish: &Wish) -> Option<&str> {
+    wish.caller.strip_prefix(SYSTEM).filter(|part| wish.session.as_str() == format!("{SYSTEM}{part}"))
+}

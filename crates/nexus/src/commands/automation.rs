@@ -1,0 +1,253 @@
+//! `nexus automation`: what runs around every message, switched, registered and looked at. Through the
+//! daemon while one runs, so that a change holds at once; over the files otherwise.
+
+mod register;
+mod way;
+
+use clap::{Args, Subcommand};
+use nexus_base::clock::Timestamp;
+use nexus_protocol::automations::AutomationTest;
+use nexus_protocol::control::{InvocationsOf, Named};
+use nexus_protocol::methods::Method;
+use serde_json::{Value, json};
+
+use crate::context::Context;
+use crate::failure::{Exit, Failure, Outcome};
+use crate::output::{self, Format, shorten, single_line};
+
+use self::way::Way;
+
+/// Arguments of `nexus automation`.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+An automation is a program in the workspace's automations folder. It is told as JSON what happens at its hook point
+and answers as JSON. It runs in a sandbox; docs/automations.md has a template. Four come with Nexus.
+
+Examples:
+  nexus automation list
+  nexus automation register greet automations/greet --hook-point runAutomations --blocking
+  nexus automation test greet
+  nexus automation disable memory-writer")]
+pub(crate) struct Arguments {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// List automations and how they fare
+    #[command(after_help = "Example:\n  nexus automation list --json")]
+    List {
+        /// Print JSON
+        #[arg(long)]
+        json: bool,
+    },
+    /// Show one automation
+    #[command(after_help = "Example:\n  nexus automation info memory-reader")]
+    Info {
+        /// Which one
+        name: String,
+        /// Print JSON
+        #[arg(long)]
+        json: bool,
+    },
+    /// Switch one on
+    #[command(after_help = "Example:\n  nexus automation enable memory-writer")]
+    Enable {
+        /// Which one
+        name: String,
+        /// Print JSON
+        #[arg(long)]
+        json: bool,
+    },
+    /// Switch one off; stays off over restarts and new versions
+    #[command(after_help = "Example:\n  nexus automation disable memory-writer")]
+    Disable {
+        /// Which one
+        name: String,
+        /// Print JSON
+        #[arg(long)]
+        json: bool,
+    },
+    /// Register a program of your own, after a look at it
+    Register(register::Arguments),
+    /// Remove one of your own
+    #[command(after_help = "Example:\n  nexus automation remove greet")]
+    Remove {
+        /// Which one
+        name: String,
+        /// Print JSON
+        #[arg(long)]
+        json: bool,
+    },
+    /// Try one out; exit code 1 when it fails
+    #[command(
+        after_help = "Example:\n  nexus automation test greet --data '{\"task\": \"water the plants\"}'"
+    )]
+    Test {
+        /// Which one
+        name: String,
+        /// What it is told as the data of its hook point, as JSON
+        #[arg(long, value_name = "JSON")]
+        data: Option<String>,
+        /// Print JSON
+        #[arg(long)]
+        json: bool,
+    },
+    /// List when automations ran and what came of it, newest first
+    #[command(after_help = "Example:\n  nexus automation invocations memory-reader -n 5")]
+    Invocations {
+        /// Only this one's
+        name: Option<String>,
+        /// How many
+        #[arg(short = 'n', long, default_value_t = 20, value_parser = clap::value_parser!(u32).range(1..=1000))]
+        limit: u32,
+        /// Print JSON
+        #[arg(long)]
+        json: bool,
+    },
+}
+
+/// Runs `nexus automation`.
+pub(crate) fn run(context: &Context, arguments: &Arguments) -> Outcome {
+    match &arguments.command {
+        Command::List { json } => list(context, Format::from_flag(*json)),
+        Command::Info { name, json } => {
+            let found = Way::to_read(context)?.get(name)?;
+            if *json { output::json(&found) } else { show(&found) }
+        }
+        Command::Enable { name, json } => switch(context, name, Method::AutomationsEnable, *json),
+        Command::Disable { name, json } => switch(context, name, Method::AutomationsDisable, *json),
+        Command::Register(arguments) => register::run(context, arguments),
+        Command::Remove { name, json } => {
+            let answer = Way::to_write(context)?.remove(name)?;
+            if *json { output::json(&answer) } else { output::line(&format!("removed {name}")) }
+        }
+        Command::Test { name, data, json } => test(context, name, data.as_deref(), *json),
+        Command::Invocations { name, limit, json } => {
+            invocations(context, name.as_deref(), *limit, Format::from_flag(*json))
+        }
+    }
+}
+
+fn switch(context: &Context, name: &str, method: Method, json: bool) -> Outcome {
+    let found = Way::to_write(context)?.switch(&Named { id: name.to_owned() }, method)?;
+    if json {
+        return output::json(&found);
+    }
+    output::line(&format!("{name} is {}", word(&found, "status")))
+}
+
+fn list(context: &Context, format: Format) -> Outcome {
+    let found = Way::to_read(context)?.list()?;
+    if format == Format::Json {
+        return output::json(&json!({ "automations": found }));
+    }
+    let row = |one: &Value| {
+        let trouble = match word(one, "circuit").as_str() {
+            "closed" => String::new(),
+            circuit => format!(" ({circuit})"),
+        };
+        vec![
+            word(one, "name"),
+            format!("{}{trouble}", word(one, "status")),
+            word(one, "hookPoint"),
+            one["triggerCount"].to_string(),
+            shorten(&word(one, "description"), 60),
+        ]
+    };
+    output::table(
+        &["AUTOMATION", "STATUS", "HOOK POINT", "RUNS", "DESCRIPTION"],
+        found.iter().map(row).collect(),
+    )
+}
+
+fn show(one: &Value) -> Outcome {
+    output::line(&format!("{}: {}", word(one, "name"), single_line(&word(one, "description"))))?;
+    let waits = if one["blocking"] == true { "waited for" } else { "on its own" };
+    output::line(&format!("runs         {} at {}, {waits}", word(one, "mode"), word(one, "hookPoint")))?;
+    let reason = word(one, "disabledReason");
+    let reason = if reason.is_empty() { String::new() } else { format!(": {}", single_line(&reason)) };
+    output::line(&format!("status       {}{reason}", word(one, "status")))?;
+    output::line(&format!("circuit      {}", word(one, "circuit")))?;
+    output::line(&format!("code         {}", single_line(&word(one, "script"))))?;
+    for (name, key) in [
+        ("hash", "hash"),
+        ("folder", "workspace"),
+        ("peers", "peers"),
+        ("triggers", "triggers"),
+        ("settings", "config"),
+        ("limit ms", "timeoutMs"),
+        ("last error", "lastError"),
+    ] {
+        if !one[key].is_null() {
+            output::line(&format!("{name:<12} {}", single_line(&word(one, key))))?;
+        }
+    }
+    let last = moment(one, "lastTriggered");
+    let last = if last.is_empty() { String::new() } else { format!(", the last at {last}") };
+    output::line(&format!("runs so far  {}{last}", one["triggerCount"]))
+}
+
+fn test(context: &Context, name: &str, data: Option<&str>, json: bool) -> Outcome {
+    let data = data
+        .map(serde_json::from_str)
+        .transpose()
+        .map_err(|error| Failure::new(format!("--data is no JSON: {error}")).exit(Exit::Usage))?;
+    let tried = Way::to_write(context)?.test(&AutomationTest { id: name.to_owned(), data })?;
+    if json {
+        output::json(&tried)?;
+    } else {
+        output::line(&format!("{name}: {} after {} ms", word(&tried, "outcome"), tried["durationMs"]))?;
+        if tried["outcome"] == "ok" {
+            output::line(&output::harmless(
+                &serde_json::to_string_pretty(&tried["result"]).unwrap_or_default(),
+            ))?;
+        }
+    }
+    if tried["outcome"] == "ok" {
+        return Ok(());
+    }
+    Err(Failure::new(format!("{name} failed: {}", single_line(&word(&tried, "error")))))
+}
+
+fn invocations(context: &Context, name: Option<&str>, limit: u32, format: Format) -> Outcome {
+    let limit = usize::try_from(limit).unwrap_or(usize::MAX);
+    let of = InvocationsOf { name: name.map(str::to_owned), limit: Some(limit) };
+    let found = Way::to_read(context)?.invocations(&of)?;
+    if format == Format::Json {
+        return output::json(&json!({ "invocations": found }));
+    }
+    if found.is_empty() {
+        return output::line("no automation has run yet");
+    }
+    let row = |one: &Value| {
+        let outcome = word(one, "outcome");
+        vec![
+            moment(one, "startedAt"),
+            word(one, "automation"),
+            word(one, "hookPoint"),
+            if outcome.is_empty() { "running".to_owned() } else { outcome },
+            one["latencyMs"].to_string(),
+            shorten(&word(one, "error"), 60),
+        ]
+    };
+    output::table(
+        &["STARTED", "AUTOMATION", "HOOK POINT", "OUTCOME", "MS", "ERROR"],
+        found.iter().map(row).collect(),
+    )
+}
+
+/// Returns a moment as a person reads it.
+fn moment(row: &Value, key: &str) -> String {
+    row[key].as_i64().map(|at| Timestamp(at).to_local_rfc3339()).unwrap_or_default()
+}
+
+/// Returns a value as a person reads it; nothing for what is not there.
+fn word(row: &Value, key: &str) -> String {
+    match &row[key] {
+        Value::Null => String::new(),
+        Value::String(text) => text.clone(),
+        other => other.to_string(),
+    }
+}

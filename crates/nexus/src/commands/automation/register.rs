@@ -1,0 +1,160 @@
+//! `nexus automation register`: a look at the file, a question, a row.
+
+use std::io::BufRead;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::Args;
+use nexus_automation::{HookPoint, Program, Registration, check};
+use nexus_protocol::automations::AutomationRegister;
+use nexus_store::runtime::AutomationMode;
+use serde_json::Value;
+
+use super::way::{Way, mode};
+use crate::context::{Context, standing};
+use crate::failure::{Exit, Failure, Outcome};
+use crate::output::{self, single_line};
+
+/// Arguments of `nexus automation register`.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+The file must lie in the workspace's automations folder and be executable. You are shown what it is and asked; with
+--yes it is taken as it is. A file that changes later does not run until it is registered again.
+
+Examples:
+  nexus automation register greet automations/greet --hook-point runAutomations --blocking
+  nexus automation register tally automations/tally.py --hook-point after:runAgent --own-folder --yes")]
+pub(super) struct Arguments {
+    /// What to call it
+    name: String,
+    /// The file, in the workspace's automations folder
+    script: PathBuf,
+    /// Where it runs, such as runAutomations, worker:pre_execution or after:runAgent
+    #[arg(long, value_name = "POINT", value_parser = hook_point)]
+    hook_point: HookPoint,
+    /// Whoever reaches the hook point waits for it, and reads what it adds
+    #[arg(long)]
+    blocking: bool,
+    /// It runs until it did something once
+    #[arg(long)]
+    once: bool,
+    /// Longest it may take, in milliseconds
+    #[arg(long, value_name = "MS")]
+    timeout_ms: Option<u64>,
+    /// It gets a folder state/workspace/NAME that stays
+    #[arg(long)]
+    own_folder: bool,
+    /// An automation whose folder it is told about; may be given more than once
+    #[arg(long = "peer", value_name = "NAME")]
+    peers: Vec<String>,
+    /// It may use the network
+    #[arg(long)]
+    network: bool,
+    /// What it does, for people
+    #[arg(long, value_name = "TEXT", default_value = "")]
+    description: String,
+    /// Conditions on who and what, as JSON: {"principal": {"type": "owner"}}
+    #[arg(long, value_name = "JSON")]
+    triggers: Option<String>,
+    /// Settings handed to it each time, as JSON
+    #[arg(long, value_name = "JSON")]
+    config: Option<String>,
+    /// Take it as it is, without being asked
+    #[arg(long)]
+    yes: bool,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+}
+
+fn hook_point(name: &str) -> Result<HookPoint, String> {
+    HookPoint::parse(name).filter(|_| !name.is_empty()).ok_or_else(|| {
+        let names: Vec<&str> = HookPoint::ALL.iter().map(|hook| hook.as_str()).collect();
+        format!("there are {}", names.join(", "))
+    })
+}
+
+/// Runs `nexus automation register`.
+pub(super) fn run(context: &Context, arguments: &Arguments) -> Outcome {
+    let layout = context.existing()?;
+    if !standing(&layout).is_trusted() {
+        return Err(Failure::new("this workspace is not trusted here, so its programs would not run")
+            .hint("nexus trust, after a look at it"));
+    }
+    let registration = registration(arguments)?;
+    let program = check(&layout, &registration)
+        .map_err(|error| Failure::caused(&error).maybe_hint(error.hint().as_deref()))?;
+    if !arguments.yes && !agreed(arguments, &program)? {
+        return Err(Failure::new(format!("{} is not registered", arguments.name))
+            .hint(format!("look at {} and say --yes", program.path)));
+    }
+    let wanted = AutomationRegister {
+        name: registration.name.clone(),
+        script: program.path.clone(),
+        hash: program.hash.clone(),
+        hook_point: registration.hook_point.as_str().to_owned(),
+        description: registration.description.clone(),
+        blocking: registration.blocking,
+        mode: mode(arguments.once),
+        timeout_ms: arguments.timeout_ms,
+        workspace: registration.workspace,
+        peers: registration.peers.clone(),
+        network: registration.network,
+        triggers: registration.triggers.clone(),
+        config: registration.config.clone(),
+    };
+    let made = Way::to_write(context)?.register(wanted, registration)?;
+    if arguments.json {
+        return output::json(&made);
+    }
+    show(&program)?;
+    output::line(&format!("{} runs at {}", arguments.name, arguments.hook_point))
+}
+
+fn registration(arguments: &Arguments) -> Result<Registration, Failure> {
+    let json = |name: &str, text: &Option<String>| -> Result<Option<Value>, Failure> {
+        text.as_deref()
+            .map(serde_json::from_str)
+            .transpose()
+            .map_err(|error| Failure::new(format!("--{name} is no JSON: {error}")).exit(Exit::Usage))
+    };
+    Ok(Registration {
+        name: arguments.name.clone(),
+        script: arguments.script.clone(),
+        hook_point: arguments.hook_point,
+        description: arguments.description.clone(),
+        blocking: arguments.blocking,
+        mode: if arguments.once { AutomationMode::OneShot } else { AutomationMode::Persistent },
+        timeout: arguments.timeout_ms.map(Duration::from_millis),
+        workspace: arguments.own_folder,
+        peers: arguments.peers.clone(),
+        network: arguments.network,
+        triggers: json("triggers", &arguments.triggers)?,
+        config: json("config", &arguments.config)?,
+    })
+}
+
+fn show(program: &Program) -> Outcome {
+    output::line(&format!("file         {} ({} bytes)", single_line(&program.path), program.size))?;
+    output::line(&format!("hash         {}", program.hash))?;
+    let runs = program.interpreter.as_deref().unwrap_or("the machine itself");
+    output::line(&format!("run by       {}", single_line(runs)))
+}
+
+fn agreed(arguments: &Arguments, program: &Program) -> Result<bool, Failure> {
+    show(program)?;
+    let waits = if arguments.blocking { "waited for" } else { "on its own" };
+    output::line(&format!("runs at      {}, {waits}", arguments.hook_point))?;
+    let network = if arguments.network { "may be used" } else { "closed" };
+    output::line(&format!("network      {network}"))?;
+    if !output::stdin_is_terminal() || !output::stdout_is_terminal() {
+        return Ok(false);
+    }
+    output::remark_part("Let this program run whenever that point is reached? [y/N] ");
+    let mut answer = String::new();
+    std::io::stdin()
+        .lock()
+        .read_line(&mut answer)
+        .map_err(|error| Failure::new(format!("reading the answer: {error}")))?;
+    Ok(matches!(answer.trim().to_lowercase().as_str(), "y" | "yes"))
+}

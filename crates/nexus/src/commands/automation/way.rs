@@ -1,0 +1,230 @@
+//! The way to the automations: the daemon's, or the files while none runs.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use nexus_automation::{Handler as _, HookPoint, Programs, Registration, Run, register};
+use nexus_base::id::new_ulid;
+use nexus_base::lock::{HeldLock, LockError, inspect};
+use nexus_base::redact::Redactor;
+use nexus_client::Client;
+use nexus_protocol::automations::{AutomationMode, AutomationRegister, AutomationTest};
+use nexus_protocol::control::{InvocationsOf, Named};
+use nexus_protocol::methods::Method;
+use nexus_runtime::{automation_view, invocation_view, sample};
+use nexus_store::runtime::{Automation, AutomationStatus};
+use nexus_store::{OpenMode, Store};
+use nexus_workspace::Layout;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use serde_json::{Value, json};
+
+use super::super::reports::store_failure;
+use crate::context::{Context, client_failure, standing};
+use crate::failure::{Exit, Failure};
+
+/// How long a program that is tried out may take when its row does not say.
+const LIMIT: Duration = Duration::from_secs(30);
+
+/// The way to the automations.
+pub(super) enum Way {
+    Daemon(Client),
+    Files { layout: Box<Layout>, store: Store, lock: Option<HeldLock> },
+}
+
+impl Way {
+    /// Looks only; the files serve whether or not a daemon runs.
+    pub(super) fn to_read(context: &Context) -> Result<Self, Failure> {
+        let layout = Box::new(context.existing()?);
+        if inspect(&layout.lock()).is_some() {
+            return Ok(Self::Daemon(context.client()?));
+        }
+        let store = Store::open(&layout.data(), OpenMode::ReadOnly).map_err(|error| store_failure(&error))?;
+        Ok(Self::Files { layout, store, lock: None })
+    }
+
+    /// Changes something: the daemon alone writes while one runs.
+    pub(super) fn to_write(context: &Context) -> Result<Self, Failure> {
+        let layout = Box::new(context.existing()?);
+        if inspect(&layout.lock()).is_some() {
+            return Ok(Self::Daemon(context.client()?));
+        }
+        let lock = HeldLock::acquire(&layout.lock()).map_err(|error| match error {
+            LockError::Held { .. } => Failure::new("a daemon is just starting").hint("try again in a moment"),
+            LockError::File(error) => Failure::caused(&error),
+        })?;
+        let store =
+            Store::open(&layout.data(), OpenMode::ReadWrite).map_err(|error| store_failure(&error))?;
+        Ok(Self::Files { layout, store, lock: Some(lock) })
+    }
+
+    pub(super) fn list(self) -> Result<Vec<Value>, Failure> {
+        match &self {
+            Self::Daemon(client) => {
+                let answer: Value = call(client, Method::AutomationsList, &json!({}))?;
+                Ok(answer["automations"].as_array().cloned().unwrap_or_default())
+            }
+            Self::Files { store, .. } => {
+                let rows =
+                    store.runtime().list_automations_blocking().map_err(|error| store_failure(&error))?;
+                Ok(rows.iter().map(automation_view).collect())
+            }
+        }
+    }
+
+    pub(super) fn get(self, name: &str) -> Result<Value, Failure> {
+        match &self {
+            Self::Daemon(client) => call(client, Method::AutomationsGet, &Named { id: name.to_owned() }),
+            Self::Files { store, .. } => found(store, name).map(|row| automation_view(&row)),
+        }
+    }
+
+    pub(super) fn invocations(self, of: &InvocationsOf) -> Result<Vec<Value>, Failure> {
+        match &self {
+            Self::Daemon(client) => {
+                let answer: Value = call(client, Method::AutomationsInvocations, of)?;
+                Ok(answer["invocations"].as_array().cloned().unwrap_or_default())
+            }
+            Self::Files { store, .. } => {
+                let limit = of.limit.and_then(|limit| u32::try_from(limit).ok()).unwrap_or(u32::MAX);
+                let rows = wait(store.runtime().list_invocations(of.name.as_deref(), limit))?
+                    .map_err(|error| store_failure(&error))?;
+                Ok(rows.iter().map(invocation_view).collect())
+            }
+        }
+    }
+
+    pub(super) fn switch(self, named: &Named, method: Method) -> Result<Value, Failure> {
+        match &self {
+            Self::Daemon(client) => call(client, method, named),
+            Self::Files { store, .. } => {
+                let on = method == Method::AutomationsEnable;
+                let status = if on { AutomationStatus::Active } else { AutomationStatus::Disabled };
+                let reason = (!on).then_some("switched off by its owner");
+                let known = store
+                    .runtime()
+                    .set_automation_status_blocking(&named.id, status, reason)
+                    .map_err(|error| store_failure(&error))?;
+                let row = known.then(|| found(store, &named.id)).unwrap_or_else(|| Err(missing(&named.id)));
+                let row = row.map(|row| automation_view(&row));
+                self.close();
+                row
+            }
+        }
+    }
+
+    pub(super) fn register(
+        self,
+        wanted: AutomationRegister,
+        registration: Registration,
+    ) -> Result<Value, Failure> {
+        match &self {
+            Self::Daemon(client) => call(client, Method::AutomationsRegister, &wanted),
+            Self::Files { layout, store, .. } => {
+                let name = wanted.name.clone();
+                let made = wait(register(store, layout, registration, &wanted.hash))?
+                    .map_err(|error| Failure::caused(&error).maybe_hint(error.hint().as_deref()));
+                let row = made.and_then(|_| found(store, &name)).map(|row| automation_view(&row));
+                self.close();
+                row
+            }
+        }
+    }
+
+    pub(super) fn remove(self, name: &str) -> Result<Value, Failure> {
+        match &self {
+            Self::Daemon(client) => call(client, Method::AutomationsRemove, &Named { id: name.to_owned() }),
+            Self::Files { store, .. } => {
+                let outcome = found(store, name).and_then(|row| {
+                    if row.definition.bundled {
+                        return Err(Failure::new(format!("{name} comes with Nexus and cannot be removed"))
+                            .hint(format!("nexus automation disable {name} switches it off for good")));
+                    }
+                    wait(store.runtime().remove_automation(name))?.map_err(|error| store_failure(&error))
+                });
+                self.close();
+                outcome.map(|removed| json!({ "name": name, "removed": removed }))
+            }
+        }
+    }
+
+    pub(super) fn test(self, test: &AutomationTest) -> Result<Value, Failure> {
+        match &self {
+            Self::Daemon(client) => call(client, Method::AutomationsTest, test),
+            Self::Files { layout, store, .. } => {
+                let tried = found(store, &test.id).and_then(|row| try_out(layout, row, test.data.clone()));
+                self.close();
+                tried
+            }
+        }
+    }
+
+    fn close(self) {
+        if let Self::Files { store, lock, .. } = self {
+            // What was written is on disk; a loop that cannot be made only skips the tidy end.
+            drop(wait(store.close()));
+            if let Some(lock) = lock {
+                lock.release();
+            }
+        }
+    }
+}
+
+/// Runs a program of the owner's once, with no daemon around it.
+fn try_out(layout: &Layout, row: Automation, data: Option<Value>) -> Result<Value, Failure> {
+    let name = row.definition.name.clone();
+    if row.definition.script_path.starts_with("builtin:") {
+        return Err(Failure::new(format!("{name} works inside a daemon, and none is running"))
+            .hint("nexus start runs one")
+            .exit(Exit::Missing));
+    }
+    if !standing(layout).is_trusted() {
+        return Err(Failure::new("this workspace is not trusted here, so its programs are not run")
+            .hint("nexus trust, after a look at it"));
+    }
+    let home = crate::context::home().unwrap_or_else(|| PathBuf::from("/nonexistent"));
+    let programs = Programs::new(layout.clone(), home, Arc::new(Redactor::new()));
+    let run = Run {
+        hook: HookPoint::parse(&row.definition.hook_point).unwrap_or(HookPoint::RunAutomations),
+        limit: row.definition.timeout_ms.map_or(LIMIT, Duration::from_millis),
+        automation: Arc::new(row),
+        occasion: Arc::new(sample(data)),
+        invocation: new_ulid(),
+    };
+    let started = Instant::now();
+    let tried = wait(programs.run(&run))?;
+    let took = u64::try_from(started.elapsed().as_millis()).unwrap_or(u64::MAX);
+    Ok(match tried {
+        Ok(verdict) => {
+            json!({"name": name, "outcome": "ok", "durationMs": took, "result": verdict.to_json(), "error": null})
+        }
+        Err(error) => {
+            json!({"name": name, "outcome": "error", "durationMs": took, "result": null, "error": error.to_string()})
+        }
+    })
+}
+
+fn found(store: &Store, name: &str) -> Result<Automation, Failure> {
+    let row = wait(store.runtime().automation(name))?.map_err(|error| store_failure(&error))?;
+    row.ok_or_else(|| missing(name))
+}
+
+fn missing(name: &str) -> Failure {
+    Failure::new(format!("no automation {name:?}"))
+        .hint("nexus automation list shows those there are")
+        .exit(Exit::Missing)
+}
+
+fn wait<T>(work: impl Future<Output = T>) -> Result<T, Failure> {
+    Ok(super::super::client_runtime()?.block_on(work))
+}
+
+fn call<T: DeserializeOwned>(client: &Client, method: Method, params: &impl Serialize) -> Result<T, Failure> {
+    wait(client.call(method, params))?.map_err(|error| client_failure(&error))
+}
+
+/// Returns the wire's word for how often an automation runs.
+pub(super) const fn mode(once: bool) -> AutomationMode {
+    if once { AutomationMode::OneShot } else { AutomationMode::Persistent }
+}

@@ -12,6 +12,7 @@ mod group;
 mod inherited;
 mod launch;
 mod listener;
+mod piped;
 mod remedy;
 mod running;
 mod sandbox;
@@ -26,6 +27,7 @@ pub use launch::{
     LaunchError, Outcome, Status,
 };
 pub use listener::listener_of;
+pub use piped::Piped;
 pub use remedy::remedy;
 pub use sandbox::{
     Access, Grant, HELPER_ARGUMENT, Limits, Links, Network, SandboxError, SandboxProfile, SandboxSupport,

@@ -3,8 +3,11 @@
 
 mod capability;
 pub(crate) mod macros;
+mod package;
 mod validate;
 
+#[cfg(test)]
+mod package_tests;
 #[cfg(test)]
 mod tests;
 
@@ -13,6 +16,7 @@ use std::collections::BTreeMap;
 use serde::Deserialize;
 
 pub use capability::{LEAD_ONLY, denied_tools, effective};
+pub use package::body_hash;
 pub use validate::{CatalogError, validate};
 
 /// What a role is for.
@@ -27,6 +31,17 @@ pub enum Category {
     Check,
 }
 
+impl Category {
+    /// Returns the word the contract uses.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::How => "how",
+            Self::Do => "do",
+            Self::Check => "check",
+        }
+    }
+}
+
 /// Whether an instance of a role may go on with what it knows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -37,6 +52,17 @@ pub enum ResumeTier {
     Bounded,
     /// Never.
     Ephemeral,
+}
+
+impl ResumeTier {
+    /// Returns the word the contract uses.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Persistent => "persistent",
+            Self::Bounded => "bounded",
+            Self::Ephemeral => "ephemeral",
+        }
+    }
 }
 
 /// How strong a model a role wants.

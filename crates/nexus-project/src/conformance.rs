@@ -6,6 +6,8 @@ mod expect;
 mod fixture;
 mod path;
 mod run;
+mod server;
+mod shape;
 mod subject;
 
 #[cfg(test)]
@@ -14,6 +16,7 @@ mod tests;
 use std::path::{Path, PathBuf};
 
 pub use fixture::{Fixture, LoadError, load, own};
+pub use server::{Server, ToolNames};
 pub use subject::{Event, Library, Subject};
 
 /// How one fixture went.
@@ -23,14 +26,23 @@ pub struct Verdict {
     pub test_id: String,
     /// The file it stands in.
     pub file: PathBuf,
-    /// Everything held.
+    /// Everything held, or it was not run.
     pub passed: bool,
+    /// Why it was not run.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub skipped: Option<&'static str>,
     /// What did not.
     pub problems: Vec<String>,
 }
 
 /// Runs one fixture in a project of its own below `scratch`.
 pub fn run(fixture: &Fixture, subject: &mut dyn Subject, scratch: &Path) -> Verdict {
+    let tells = fixture.tells_of_events() && !subject.takes_events();
+    let skipped = tells.then_some("it tells of events, which go to a harness and not to a server");
+    if skipped.is_some() {
+        let (test_id, file) = (fixture.test_id.clone(), fixture.file.clone());
+        return Verdict { test_id, file, passed: true, skipped, problems: Vec::new() };
+    }
     let problems = match run::run(fixture, subject, scratch) {
         Ok(problems) => problems,
         Err(problem) => vec![problem],
@@ -39,6 +51,14 @@ pub fn run(fixture: &Fixture, subject: &mut dyn Subject, scratch: &Path) -> Verd
         test_id: fixture.test_id.clone(),
         file: fixture.file.clone(),
         passed: problems.is_empty(),
+        skipped,
         problems,
     }
+}
+
+/// Says past the capture of output that a test did not run.
+#[cfg(test)]
+pub(crate) fn say_skipped(what: &str) {
+    use std::io::Write as _;
+    let _ = writeln!(std::io::stderr(), "SKIPPED {what}");
 }

@@ -105,7 +105,8 @@ fn unique<'id>(ids: impl Iterator<Item = &'id str>) -> Result<(), CatalogError> 
     Ok(())
 }
 
-fn is_id(text: &str) -> bool {
+/// Returns whether a text has the form of an id.
+pub(super) fn is_id(text: &str) -> bool {
     text.starts_with(|letter: char| letter.is_ascii_lowercase())
         && text.chars().all(|letter| {
             letter.is_ascii_lowercase() || letter.is_ascii_digit() || matches!(letter, '_' | '-')

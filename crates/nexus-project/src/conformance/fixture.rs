@@ -83,6 +83,13 @@ pub struct Fixture {
     pub(super) postcondition: Postcondition,
 }
 
+impl Fixture {
+    /// Returns whether the one that is asked must be told of events.
+    pub(super) fn tells_of_events(&self) -> bool {
+        self.event.is_some() || self.steps.iter().flatten().any(|step| step.event.is_some())
+    }
+}
+
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Precondition {

@@ -6,9 +6,9 @@ use std::path::{Component, Path, PathBuf};
 use nexus_base::file::{self, Durability};
 use serde_json::{Map, Value};
 
-use super::expect;
 use super::fixture::{Action, Entries, EventText, Fixture};
 use super::subject::{Event, Subject};
+use super::{expect, shape};
 use crate::harness::HarnessId;
 use crate::lifecycle::Moment;
 
@@ -96,6 +96,13 @@ pub(super) fn run(
         None => problems.push("the fixture does nothing".to_owned()),
     }
     problems.extend(run.inspect("after", &after.state_files)?);
+    let planted = |path: &Path| {
+        let mut files = fixture.precondition.state_files.iter();
+        files
+            .find(|(name, _)| run.place(name).is_ok_and(|place| place == path))
+            .map(|(_, value)| value.clone())
+    };
+    problems.extend(shape::check(&run.root, &run.harness, planted));
     Ok(problems)
 }
 

@@ -59,6 +59,11 @@ pub trait Subject {
     /// What the implementation says when it cannot take it.
     fn event(&mut self, root: &Path, harness: &str, event: &Event) -> Result<(), String>;
 
+    /// Returns whether it can be told of anything.
+    fn takes_events(&self) -> bool {
+        true
+    }
+
     /// Tells of one of the eight moments in the project at `root` and returns what comes of it.
     ///
     /// # Errors

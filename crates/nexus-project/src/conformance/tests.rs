@@ -13,17 +13,10 @@ fn verdicts(paths: &[PathBuf]) -> Vec<Verdict> {
     fixtures.iter().map(|fixture| run(fixture, &mut Library, scratch.path())).collect()
 }
 
-/// Says past the capture of output that a test did not run.
-fn skipped(what: &str) {
-    use std::io::Write as _;
-    let _ = writeln!(std::io::stderr(), "SKIPPED {what}");
-}
-
 #[test]
 fn upstream_fixtures_pass() {
     let Some(folder) = upstream() else {
-        skipped("upstream_fixtures_pass: no ../shared/conformance beside this checkout");
-        return;
+        return say_skipped("upstream_fixtures_pass: no ../shared/conformance beside this checkout");
     };
     for (version, count) in [("nexus-core-0.11.0", 48), ("nexus-core-0.2.0", 10)] {
         let verdicts = verdicts(&[folder.join(version)]);

@@ -1,6 +1,7 @@
 //! `nexus project`: the plan, tasks and history that people and agents share in a repository, as
 //! tables, and the fixtures that say what an implementation of them must do.
 
+mod catalog;
 mod conformance;
 mod graph;
 
@@ -89,9 +90,14 @@ enum Command {
     },
     /// Run conformance fixtures; exit code 1 when one fails
     #[command(
-        after_help = "Examples:\n  nexus project conformance\n  nexus project conformance fixtures/ --json"
+        after_help = "Examples:\n  nexus project conformance\n  nexus project conformance fixtures/ --json\n  nexus project conformance fixtures/ --server 'nexus mcp'"
     )]
     Conformance(conformance::Arguments),
+    /// Show roles and skills, built in or from a package
+    #[command(
+        after_help = "Examples:\n  nexus project catalog\n  nexus project catalog --catalog ./nexus-core --json"
+    )]
+    Catalog(catalog::Arguments),
 }
 
 /// Runs `nexus project`.
@@ -107,6 +113,7 @@ pub(crate) fn run(arguments: &Arguments) -> Outcome {
         }
         Command::Close { json } => close(&existing(folder)?, Format::from_flag(*json)),
         Command::Conformance(arguments) => conformance::run(arguments),
+        Command::Catalog(arguments) => catalog::run(arguments),
     }
 }
 

@@ -25,6 +25,7 @@ mod kernel_crashes;
 mod kernel_inside;
 mod kernel_serving;
 mod lifecycle;
+mod mcp_serves_a_project;
 mod project_commands;
 mod readme_is_real;
 mod skills_ask_first;

@@ -1,9 +1,12 @@
-//! `nexus project conformance`: fixtures run against this implementation, one line for each.
+//! `nexus project conformance`: fixtures run against this implementation or against a server, one
+//! line for each.
 
 use std::path::PathBuf;
 
 use clap::Args;
-use nexus_project::conformance::{Library, Verdict, load, own, run as run_fixture};
+use nexus_project::conformance::{
+    Fixture, Library, Server, Subject, ToolNames, Verdict, load, own, run as run_fixture,
+};
 use serde_json::json;
 
 use crate::failure::{Exit, Failure, Outcome, chain};
@@ -14,6 +17,15 @@ use crate::output::{self, Format};
 pub(super) struct Arguments {
     /// Fixture files, or folders that hold some; those built in when left out
     paths: Vec<PathBuf>,
+    /// Ask this MCP server on its standard streams instead; {PROJECT} stands for the project's folder
+    #[arg(long, value_name = "COMMAND")]
+    server: Option<String>,
+    /// What the server calls the tools: a JSON object, or @FILE with one
+    #[arg(long, value_name = "JSON", requires = "server")]
+    map: Option<String>,
+    /// Fail when fewer fixtures than this were run
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    at_least: usize,
     /// Print JSON
     #[arg(long)]
     json: bool,
@@ -27,27 +39,95 @@ pub(super) fn run(arguments: &Arguments) -> Outcome {
             .hint("a fixture is a JSON file whose objects have a test_id")
             .exit(Exit::Missing));
     }
-    let scratch = std::env::temp_dir();
-    let verdicts: Vec<Verdict> =
-        fixtures.iter().map(|fixture| run_fixture(fixture, &mut Library, &scratch)).collect();
+    let verdicts = match &arguments.server {
+        None => judge(&fixtures, &mut Library),
+        Some(command) => judge(&fixtures, &mut server(command, arguments.map.as_deref())?),
+    };
+    let skipped = verdicts.iter().filter(|verdict| verdict.skipped.is_some()).count();
     let failed = verdicts.iter().filter(|verdict| !verdict.passed).count();
+    let (total, passed) = (verdicts.len(), verdicts.len() - failed - skipped);
     if Format::from_flag(arguments.json) == Format::Json {
-        let (total, passed) = (verdicts.len(), verdicts.len() - failed);
-        output::json(&json!({ "total": total, "passed": passed, "failed": failed, "fixtures": verdicts }))?;
+        output::json(&json!({
+            "total": total, "passed": passed, "failed": failed, "skipped": skipped, "fixtures": verdicts,
+        }))?;
     } else {
-        let rows = verdicts
-            .iter()
-            .map(|verdict| {
-                let word = if verdict.passed { "pass" } else { "FAIL" };
-                let file = verdict.file.display().to_string();
-                vec![word.to_owned(), verdict.test_id.clone(), file, verdict.problems.join("; ")]
-            })
-            .collect();
-        output::table(&["RESULT", "TEST", "FILE", "PROBLEM"], rows)?;
-        output::line(&format!("{} of {} passed", verdicts.len() - failed, verdicts.len()))?;
+        output::table(&["RESULT", "TEST", "FILE", "REMARK"], verdicts.iter().map(row).collect())?;
+        let note = if skipped > 0 { format!(", {skipped} skipped") } else { String::new() };
+        output::line(&format!("{passed} of {total} passed{note}"))?;
     }
     if failed > 0 {
-        return Err(Failure::new(format!("{failed} of {} fixtures failed", verdicts.len())));
+        return Err(Failure::new(format!("{failed} of {total} fixtures failed")));
+    }
+    if total - skipped < arguments.at_least {
+        let ran = total - skipped;
+        return Err(Failure::new(format!("only {ran} fixtures were run, not {}", arguments.at_least)));
     }
     Ok(())
+}
+
+fn judge(fixtures: &[Fixture], subject: &mut dyn Subject) -> Vec<Verdict> {
+    let scratch = std::env::temp_dir();
+    fixtures.iter().map(|fixture| run_fixture(fixture, subject, &scratch)).collect()
+}
+
+fn row(verdict: &Verdict) -> Vec<String> {
+    let word = match (verdict.skipped, verdict.passed) {
+        (Some(_), _) => "skip",
+        (None, true) => "pass",
+        (None, false) => "FAIL",
+    };
+    let remark = verdict.skipped.map_or_else(|| verdict.problems.join("; "), str::to_owned);
+    vec![word.to_owned(), verdict.test_id.clone(), verdict.file.display().to_string(), remark]
+}
+
+fn server(command: &str, map: Option<&str>) -> Result<Server, Failure> {
+    let usage = |message: String| Failure::new(message).exit(Exit::Usage);
+    let words = words(command).ok_or_else(|| usage(format!("a quote in {command:?} does not end")))?;
+    let names = match map {
+        None => ToolNames::default(),
+        Some(text) => {
+            let text = match text.strip_prefix('@') {
+                None => text.to_owned(),
+                Some(path) => std::fs::read_to_string(path)
+                    .map_err(|error| usage(format!("reading {path}: {error}")))?,
+            };
+            ToolNames::parse(&text).map_err(|error| usage(format!("the map is no map: {error}")))?
+        }
+    };
+    Server::new(words, names).map_err(usage)
+}
+
+/// Cuts a command into words; quotes keep spaces together. `None` when a quote does not end.
+fn words(command: &str) -> Option<Vec<String>> {
+    let mut words = Vec::new();
+    let mut word: Option<String> = None;
+    let mut quote = None;
+    for letter in command.chars() {
+        match (quote, letter) {
+            (Some(open), letter) if open == letter => quote = None,
+            (Some(_), letter) => word.get_or_insert_default().push(letter),
+            (None, '\'' | '"') => {
+                quote = Some(letter);
+                word.get_or_insert_default();
+            }
+            (None, letter) if letter.is_whitespace() => words.extend(word.take()),
+            (None, letter) => word.get_or_insert_default().push(letter),
+        }
+    }
+    words.extend(word);
+    quote.is_none().then_some(words)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_command_is_cut_into_words() {
+        let cut = |text: &str| words(text);
+        assert_eq!(cut("nexus mcp"), Some(vec!["nexus".to_owned(), "mcp".to_owned()]));
+        assert_eq!(cut("  a 'b c'\"d\" '' "), Some(vec!["a".to_owned(), "b cd".to_owned(), String::new()]));
+        assert_eq!(cut("a 'b"), None);
+        assert_eq!(cut(""), Some(Vec::new()));
+    }
 }

@@ -1,0 +1,155 @@
+//! `nexus mcp`: the tools of a project through the door another program has.
+
+use std::io::{BufRead as _, BufReader, Write as _};
+use std::path::Path;
+use std::process::{Child, ChildStdin, ChildStdout, Command, Output, Stdio};
+
+use serde_json::{Value, json};
+
+struct Client {
+    child: Child,
+    input: Option<ChildStdin>,
+    output: BufReader<ChildStdout>,
+    asked: u64,
+}
+
+impl Client {
+    #[expect(clippy::disallowed_methods, reason = "tests start the binary under test")]
+    fn start(root: &Path) -> Self {
+        let mut child = Command::new(env!("CARGO_BIN_EXE_nexus"))
+            .arg("mcp")
+            .current_dir(root)
+            .env_clear()
+            .env("HOME", root)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let (input, output) = (child.stdin.take(), BufReader::new(child.stdout.take().unwrap()));
+        let mut client = Self { child, input, output, asked: 0 };
+        let hello = client.ask(
+            "initialize",
+            &json!({ "protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": { "name": "t", "version": "1" } }),
+        );
+        assert!(hello["result"]["instructions"].as_str().unwrap().contains("plan_start"), "{hello}");
+        client.say(&json!({ "jsonrpc": "2.0", "method": "notifications/initialized" }).to_string());
+        client
+    }
+
+    fn say(&mut self, line: &str) {
+        writeln!(self.input.as_mut().unwrap(), "{line}").unwrap();
+    }
+
+    fn hear(&mut self) -> Value {
+        let mut line = String::new();
+        assert_ne!(self.output.read_line(&mut line).unwrap(), 0, "the server is gone");
+        serde_json::from_str(&line).unwrap()
+    }
+
+    fn ask(&mut self, method: &str, parameters: &Value) -> Value {
+        self.asked += 1;
+        self.say(
+            &json!({ "jsonrpc": "2.0", "id": self.asked, "method": method, "params": parameters })
+                .to_string(),
+        );
+        self.hear()
+    }
+
+    /// Calls a tool and returns what its text says, and whether it failed.
+    fn call(&mut self, tool: &str, arguments: &Value) -> (Value, bool) {
+        let answer = self.ask("tools/call", &json!({ "name": tool, "arguments": arguments }));
+        let result = &answer["result"];
+        let text = result["content"][0]["text"].as_str().unwrap_or_else(|| panic!("{answer}"));
+        (serde_json::from_str(text).unwrap(), result["isError"] == true)
+    }
+
+    fn leave(mut self) -> Option<i32> {
+        self.input = None;
+        self.child.wait().unwrap().code()
+    }
+}
+
+#[test]
+fn a_cycle_from_plan_to_close() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut client = Client::start(folder.path());
+    let list = client.ask("tools/list", &json!({}));
+    let tools = list["result"]["tools"].as_array().unwrap();
+    assert_eq!(tools.len(), 11);
+    for tool in tools {
+        assert_eq!(tool["inputSchema"]["type"], "object", "{tool}");
+        assert_eq!(tool["annotations"]["openWorldHint"], false, "{tool}");
+        assert!(!tool["description"].as_str().unwrap().is_empty(), "{tool}");
+    }
+    assert_eq!(client.call("plan_status", &json!({})), (json!({ "active": false }), false));
+    assert!(!folder.path().join(".nexus").exists(), "looking makes nothing");
+    let plan = json!({ "topic": "T", "issues": ["A"], "research_summary": "r" });
+    assert_eq!(client.call("plan_start", &plan).0["plan_id"], 1);
+    // The prefix of upstream's servers is understood.
+    assert_eq!(
+        client.call("nx_plan_decide", &json!({ "issue_id": 1, "summary": "d" })).0["allComplete"],
+        true
+    );
+    assert_eq!(client.call("task_add", &json!({ "title": "t", "context": "c" })).0["task"]["id"], 1);
+    let (refused, failed) = client.call("task_update", &json!({ "id": 9, "status": "completed" }));
+    assert_eq!((refused, failed), (json!({ "error": "Task id 9 not found" }), true));
+    assert_eq!(client.call("task_close", &json!({})).0["total_cycles"], 1);
+    assert_eq!(client.call("history_search", &json!({ "query": "t" })).0["total"], 1);
+    assert_eq!(client.leave(), Some(0));
+}
+
+#[test]
+fn faults_are_answered_and_change_nothing() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut client = Client::start(folder.path());
+    client.call("task_add", &json!({ "title": "t", "context": "c" }));
+    let file = folder.path().join(".nexus/state/tasks.json");
+    let before = std::fs::read(&file).unwrap();
+    let huge = "x".repeat(10 * 1024 * 1024);
+    let (said, failed) = client.call("task_add", &json!({ "title": "t", "context": huge }));
+    assert!(failed && said["error"].as_str().unwrap().contains("allowed"), "{said}");
+    let (said, failed) = client.call("artifact_write", &json!({ "filename": "..", "content": "x" }));
+    assert!(failed, "{said}");
+    for (line, code) in [
+        ("{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"tools/call\"", -32700),
+        ("[]", -32600),
+        ("{\"id\":1,\"method\":\"tools/list\"}", -32600),
+    ] {
+        client.say(line);
+        assert_eq!(client.hear()["error"]["code"], code, "{line}");
+    }
+    client.say(&"z".repeat(17 * 1024 * 1024));
+    assert_eq!(client.hear()["error"]["code"], -32600);
+    assert_eq!(std::fs::read(&file).unwrap(), before);
+    assert_eq!(client.call("task_list", &json!({})).0["summary"]["total"], 1);
+    assert_eq!(client.leave(), Some(0));
+}
+
+#[expect(clippy::disallowed_methods, reason = "tests start the binary under test")]
+fn conformance(root: &Path, arguments: &[&str]) -> Output {
+    let server = format!("'{}' mcp", env!("CARGO_BIN_EXE_nexus"));
+    Command::new(env!("CARGO_BIN_EXE_nexus"))
+        .args(["project", "conformance", "--server", &server])
+        .args(arguments)
+        .current_dir(root)
+        .env_clear()
+        .env("HOME", root)
+        .output()
+        .unwrap()
+}
+
+#[test]
+fn fixtures_hold_through_a_server() {
+    let folder = tempfile::tempdir().unwrap();
+    let output = conformance(folder.path(), &["--json"]);
+    let report: Value = serde_json::from_slice(&output.stdout).unwrap_or_else(|_| panic!("{output:?}"));
+    assert!(output.status.success(), "{report:#}");
+    assert!(report["passed"].as_u64().unwrap() >= 25, "{report:#}");
+    assert!(report["skipped"].as_u64().unwrap() >= 1, "events go to no server");
+    // A map that leads elsewhere is a failure, and so is too little.
+    let output = conformance(folder.path(), &["--map", r#"{"task_close":"task_list"}"#]);
+    assert_eq!(output.status.code(), Some(1), "{output:?}");
+    let output = conformance(folder.path(), &["--at-least", "1000"]);
+    assert_eq!(output.status.code(), Some(1));
+    assert!(String::from_utf8_lossy(&output.stderr).contains("fixtures were run, not 1000"), "{output:?}");
+}

@@ -3,7 +3,9 @@
 use nexus_protocol::tool::{Replay, ToolOutput, ToolSpec};
 use serde_json::{Value, json};
 
-use nexus_memory::{Memory, Provenance};
+use nexus_memory::{Memory, Provenance, RecallRequest};
+
+use crate::scope::Done;
 
 /// Tool that searches memory.
 pub(crate) const RECALL: &str = "recall";
@@ -37,26 +39,32 @@ pub(crate) fn remember_spec() -> ToolSpec {
     }
 }
 
-pub(crate) async fn recall(memory: &Memory, arguments: &Value) -> ToolOutput {
+pub(crate) async fn recall(memory: &Memory, arguments: &Value) -> Done {
     let Some(query) = arguments.get("query").and_then(Value::as_str) else {
-        return ToolOutput::error("recall needs `query`, the words to look for");
+        return Done::own(ToolOutput::error("recall needs `query`, the words to look for"));
     };
     let limit = arguments.get("limit").and_then(Value::as_u64).map_or(DEFAULT_LIMIT, |limit| {
         usize::try_from(limit).unwrap_or(HIGHEST_LIMIT).clamp(1, HIGHEST_LIMIT)
     });
-    match memory.recall(query, limit).await {
-        Ok(found) if found.is_empty() => ToolOutput::ok("nothing found"),
+    match memory.recall(RecallRequest::new(query).limit(limit)).await.map(|answer| answer.items) {
+        Ok(found) if found.is_empty() => Done::own(ToolOutput::ok("nothing found")),
         Ok(found) => {
             let lines: Vec<String> = found
                 .iter()
                 .map(|fact| {
                     let moment = fact.as_of.to_local_rfc3339();
-                    format!("{}: {}", moment.get(..10).unwrap_or(&moment), fact.text)
+                    let mark = if fact.provenance == Provenance::Untrusted { " [untrusted]" } else { "" };
+                    format!("{}{mark}: {}", moment.get(..10).unwrap_or(&moment), fact.text)
                 })
                 .collect();
-            ToolOutput::ok(lines.join("\n"))
+            let output = ToolOutput::ok(lines.join("\n"));
+            // Whoever reads what a page once said has read the page.
+            match found.iter().any(|fact| fact.provenance == Provenance::Untrusted) {
+                true => Done::from_outside(output, "remembered words of unknown origin"),
+                false => Done::own(output),
+            }
         }
-        Err(error) => ToolOutput::error(format!("memory did not answer: {error}")),
+        Err(error) => Done::own(ToolOutput::error(format!("memory did not answer: {error}"))),
     }
 }
 

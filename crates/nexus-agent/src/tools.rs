@@ -6,6 +6,7 @@
 
 mod access;
 mod arguments;
+mod artifacts;
 mod bash;
 mod edit;
 mod glob;
@@ -26,7 +27,12 @@ use nexus_protocol::tool::{ToolOutput, ToolSpec};
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 
+use crate::changes::{Author, Changes};
+use crate::scope::{Consent, Done, Scope};
+use crate::taint::Level;
+
 pub use access::{AccessError, FileAccess, Rights};
+pub use artifacts::Artifacts;
 pub use shell::{OpenRunSocket, Shell, ShellError, ShellSetup, Unconfined};
 
 use arguments::Arguments;
@@ -80,19 +86,46 @@ pub struct FileTools {
     access: Arc<FileAccess>,
     shell: Option<Shell>,
     tools: Vec<Tool>,
+    changes: Option<Changes>,
+    artifacts: Option<Arc<Artifacts>>,
+}
+
+/// What a call that changes a file leaves behind.
+#[derive(Debug)]
+struct Trail {
+    changes: Option<Changes>,
+    author: Author,
 }
 
 impl FileTools {
     /// Gives a manager's tools: reading and writing what `access` grants.
     pub fn manager(access: FileAccess) -> Self {
-        Self { access: Arc::new(access), shell: None, tools: MANAGER.to_vec() }
+        Self::new(access, None, MANAGER.to_vec())
     }
 
     /// Gives a worker's tools: everything on files, and `bash` if there is a shell.
     pub fn worker(access: FileAccess, shell: Option<Shell>) -> Self {
         let mut tools = WORKER.to_vec();
         tools.extend(shell.is_some().then_some(Tool::Bash));
-        Self { access: Arc::new(access), shell, tools }
+        Self::new(access, shell, tools)
+    }
+
+    fn new(access: FileAccess, shell: Option<Shell>, tools: Vec<Tool>) -> Self {
+        Self { access: Arc::new(access), shell, tools, changes: None, artifacts: None }
+    }
+
+    /// Keeps every file as it was before a call changes it.
+    #[must_use]
+    pub fn changes(mut self, changes: Changes) -> Self {
+        self.changes = Some(changes);
+        self
+    }
+
+    /// Lets `read` open kept results.
+    #[must_use]
+    pub fn artifacts(mut self, artifacts: Arc<Artifacts>) -> Self {
+        self.artifacts = Some(artifacts);
+        self
     }
 
     /// Returns what the model is told.
@@ -106,22 +139,25 @@ impl FileTools {
     }
 
     /// Runs one call to its end.
-    pub async fn call(&self, name: &str, arguments: &Value, cancel: &CancellationToken) -> ToolOutput {
+    pub async fn call(&self, name: &str, arguments: &Value, scope: &Scope<'_>) -> Done {
         let Some(tool) = self.find(name) else {
-            return ToolOutput::error(format!("there is no tool {name:?} here"));
+            return Done::own(ToolOutput::error(format!("there is no tool {name:?} here")));
         };
         let arguments = match Arguments::new(arguments) {
             Ok(arguments) => arguments,
-            Err(text) => return ToolOutput::error(text),
+            Err(text) => return Done::own(ToolOutput::error(text)),
         };
-        let result = match (tool, &self.shell) {
-            (Tool::Bash, Some(shell)) => return bash::call(shell, &arguments, cancel).await,
-            (Tool::Bash, None) => Err("there is no shell here".to_owned()),
-            (tool, _) => self.on_files(tool, arguments, cancel.clone()).await,
-        };
-        match result {
-            Ok(text) => ToolOutput::ok(text),
-            Err(text) => ToolOutput::error(text),
+        let trail = Trail { changes: self.changes.clone(), author: author(scope) };
+        match (tool, &self.shell) {
+            (Tool::Bash, Some(shell)) => bash::call(shell, &arguments, scope, &trail).await,
+            (Tool::Bash, None) => Done::from(Err("there is no shell here".to_owned())),
+            (Tool::Write | Tool::Edit, _) => match self.may_change(tool, &arguments, scope).await {
+                Ok(()) => self.on_files(tool, arguments, trail, scope.cancel.clone()).await,
+                Err(refusal) => Done::from(Err(refusal)),
+            },
+            (Tool::Read | Tool::List | Tool::Glob | Tool::Grep, _) => {
+                self.on_files(tool, arguments, trail, scope.cancel.clone()).await
+            }
         }
     }
 
@@ -129,23 +165,66 @@ impl FileTools {
         self.tools.iter().copied().find(|tool| tool.name() == name)
     }
 
+    /// Asks the owner before a run that read somebody's words changes anything but its task folder.
+    async fn may_change(&self, tool: Tool, arguments: &Arguments, scope: &Scope<'_>) -> Result<(), String> {
+        let Some(reason) = scope.run.taint.reason().filter(|_| scope.level() > Level::Clean) else {
+            return Ok(());
+        };
+        let path = arguments.text("path")?;
+        let place = self.access.place(path)?;
+        if place.starts_with(self.access.task_folder()) {
+            return Ok(());
+        }
+        // Nobody is asked about what would be refused anyway.
+        self.access.resolve(path, Rights::ReadWrite)?;
+        let content: String = ["content", "old", "new"]
+            .into_iter()
+            .filter_map(|name| arguments.optional_text(name).ok().flatten())
+            .flat_map(|text| [text, "\0"])
+            .collect();
+        let hash = crate::changes::hash_of(content.as_bytes());
+        let name = tool.name();
+        let consent = Consent {
+            tool: name,
+            runs_command: false,
+            summary: format!("{name} {}", self.access.show(&place)),
+            resources: vec![format!("{name}:{}#{hash}", place.display())],
+            reason,
+        };
+        scope.consent(consent).await
+    }
+
     /// Runs a file tool on a thread of its own: disks can be slow and trees large.
     async fn on_files(
         &self,
         tool: Tool,
         arguments: Arguments,
+        trail: Trail,
         cancel: CancellationToken,
-    ) -> Result<String, String> {
-        let access = Arc::clone(&self.access);
+    ) -> Done {
+        let (access, artifacts) = (Arc::clone(&self.access), self.artifacts.clone());
         let work = tokio::task::spawn_blocking(move || match tool {
-            Tool::Read => read::call(&access, &arguments),
-            Tool::Write => write::call(&access, &arguments),
-            Tool::Edit => edit::call(&access, &arguments),
-            Tool::List => list::call(&access, &arguments),
-            Tool::Glob => glob::call(&access, &arguments, &cancel),
-            Tool::Grep => grep::call(&access, &arguments, &cancel),
-            Tool::Bash => Err("bash is not a file tool".to_owned()),
+            Tool::Read => match read::call(&access, artifacts.as_deref(), &arguments) {
+                (Ok(text), true) => Done::from_outside(ToolOutput::ok(text), "a kept result from outside"),
+                (result, _) => Done::from(result),
+            },
+            Tool::Write => Done::from(write::call(&access, &arguments, &trail)),
+            Tool::Edit => Done::from(edit::call(&access, &arguments, &trail)),
+            Tool::List => Done::from(list::call(&access, &arguments)),
+            Tool::Glob => Done::from(glob::call(&access, &arguments, &cancel)),
+            Tool::Grep => Done::from(grep::call(&access, &arguments, &cancel)),
+            Tool::Bash => Done::from(Err("bash is not a file tool".to_owned())),
         });
-        work.await.unwrap_or_else(|error| Err(format!("{} broke off: {error}", tool.name())))
+        let name = tool.name();
+        work.await.unwrap_or_else(|error| Done::from(Err(format!("{name} broke off: {error}"))))
+    }
+}
+
+fn author(scope: &Scope<'_>) -> Author {
+    Author {
+        run: scope.run.root_request_id.clone(),
+        request: scope.turn.request_id.clone(),
+        session: scope.turn.session.to_string(),
+        call: scope.call.clone(),
     }
 }

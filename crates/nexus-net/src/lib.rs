@@ -15,6 +15,6 @@ mod response;
 pub use address::{Kept, kept_address};
 pub use error::NetError;
 pub use net::Net;
-pub use reach::{BaseUrl, Reach};
+pub use reach::{BaseUrl, Reach, join_address, normal_address, with_query};
 pub use request::{Method, Request};
 pub use response::Response;

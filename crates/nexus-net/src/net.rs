@@ -71,6 +71,13 @@ impl Net {
         }
     }
 
+    /// Tells whether somebody on this machine takes connections at a port, within so long. Far cheaper than a
+    /// request, which needs the client and its trust roots.
+    pub async fn listens_here(port: u16, within: Duration) -> bool {
+        let connecting = tokio::net::TcpStream::connect((std::net::Ipv4Addr::LOCALHOST, port));
+        matches!(tokio::time::timeout(within, connecting).await, Ok(Ok(_)))
+    }
+
     fn client(&self, reach: &Reach) -> Result<&reqwest::Client, NetError> {
         let (slot, guard, redirects) = match reach {
             Reach::Public => (&self.clients.public, Guard::PublicOnly, followed()),

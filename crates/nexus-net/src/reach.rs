@@ -128,6 +128,26 @@ pub(crate) fn parse(text: &str) -> Result<Url, NetError> {
     Ok(url)
 }
 
+/// Returns an address in its one normal form, without its fragment; none when it is not usable at all.
+pub fn normal_address(text: &str) -> Option<String> {
+    let mut url = parse(text.trim()).ok()?;
+    url.set_fragment(None);
+    Some(url.into())
+}
+
+/// Returns where a link on the page at `base` leads, in normal form; none when that is no web address.
+pub fn join_address(base: &str, link: &str) -> Option<String> {
+    let joined = parse(base).ok()?.join(link.trim()).ok()?;
+    normal_address(joined.as_str())
+}
+
+/// Returns an address with these pairs as its query.
+pub fn with_query(address: &str, pairs: &[(&str, &str)]) -> Option<String> {
+    let mut url = parse(address).ok()?;
+    url.query_pairs_mut().clear().extend_pairs(pairs);
+    Some(url.into())
+}
+
 fn literal(url: &Url) -> Option<IpAddr> {
     let host = url.host_str()?;
     host.trim_start_matches('[').trim_end_matches(']').parse().ok()
@@ -183,6 +203,18 @@ mod tests {
             assert!(matches!(reach.admit(other), Err(NetError::OtherHost { .. })), "{other}");
         }
         assert!(BaseUrl::parse("http://h/?key=1").is_err());
+    }
+
+    #[test]
+    fn addresses_are_joined_and_made_normal() {
+        assert_eq!(normal_address(" HTTP://Ex.org:80/a/../b#c ").as_deref(), Some("http://ex.org/b"));
+        assert_eq!(normal_address("http://u:p@ex.org/"), None);
+        assert_eq!(join_address("https://ex.org/a/b", "../c?d").as_deref(), Some("https://ex.org/c?d"));
+        assert_eq!(join_address("https://ex.org/", "mailto:x@y.z"), None);
+        assert_eq!(
+            with_query("http://h/p", &[("q", "a b&c"), ("n", "1")]).as_deref(),
+            Some("http://h/p?q=a+b%26c&n=1")
+        );
     }
 
     #[test]

@@ -49,8 +49,8 @@ pub fn remedy(outcome: &Outcome, profile: &SandboxProfile) -> Option<String> {
     let said = said.to_lowercase();
     if profile.network == Network::Off && NETWORK_SIGNS.iter().any(|sign| said.contains(sign)) {
         return Some(
-            "[sandbox] The network is off for this command. To allow it, ask the owner to approve exactly this \
-             command with network access."
+            "[sandbox] The network is off for this command. Call it again with \"network\": true and the owner is asked \
+             about exactly this command; they can also set tools.bash.network to allow."
                 .to_owned(),
         );
     }
@@ -65,8 +65,8 @@ pub fn remedy(outcome: &Outcome, profile: &SandboxProfile) -> Option<String> {
     said.lines().any(denied).then(|| {
         let folders: Vec<String> = profile.writable().map(|folder| folder.display().to_string()).collect();
         format!(
-            "[sandbox] This command may write only in {}, and read little else. Work there, or ask the owner to \
-             grant the folder or run the command.",
+            "[sandbox] This command may write only in {}, and read little else. Work there; the owner can open another \
+             folder with `nexus chat --project FOLDER` or run the command.",
             if folders.is_empty() { "no folder".to_owned() } else { folders.join(", ") }
         )
     })

@@ -57,6 +57,11 @@ impl Bus {
         let _ = self.shared.sender.send(event);
     }
 
+    /// Tells whether anybody reads.
+    pub fn is_watched(&self) -> bool {
+        self.shared.sender.receiver_count() > 0
+    }
+
     /// Starts reading, first what was published after `after` and is still kept.
     pub fn subscribe(&self, after: Option<u64>) -> BusReader {
         let order = self.shared.order.lock().unwrap_or_else(PoisonError::into_inner);

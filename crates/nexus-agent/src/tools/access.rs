@@ -3,6 +3,8 @@
 //! A list of grants decides, the longest matching one first; everything else is closed. Paths are compared
 //! as text, which is sound because the jail below never follows a link and never leaves its root.
 
+mod automation;
+
 use std::ffi::OsStr;
 use std::fmt;
 use std::path::{Component, Path, PathBuf};
@@ -223,6 +225,11 @@ impl FileAccess {
         let inside = path.strip_prefix(&grant.jail_root).unwrap_or(&path);
         let inside = if inside.as_os_str().is_empty() { PathBuf::from(".") } else { inside.to_owned() };
         Ok(Allowed { jail: &grant.jail, inside, shown: self.show(&path) })
+    }
+
+    /// Returns where a path as a model wrote it leads, granted or not.
+    pub(super) fn place(&self, text: &str) -> Result<PathBuf, String> {
+        self.absolute(text)
     }
 
     /// Returns the names directly below a closed folder that lead to something granted.

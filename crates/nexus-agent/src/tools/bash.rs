@@ -4,14 +4,19 @@ use std::fmt::Write as _;
 use std::path::Path;
 use std::time::Duration;
 
-use nexus_process::{Confinement, Launch, LaunchError, Outcome, Status};
+use nexus_base::failpoint;
+use nexus_process::{Confinement, Launch, LaunchError, Network, Outcome, SandboxProfile, Status};
 use nexus_protocol::run::RUN_SOCKET_VARIABLE;
 use nexus_protocol::tool::{Replay, ToolOutput, ToolSpec};
 use serde_json::json;
-use tokio_util::sync::CancellationToken;
 
-use super::arguments::Arguments;
-use super::shell::{Shell, Unconfined};
+use super::Trail;
+use super::arguments::{Arguments, cut};
+use super::shell::{Shell, Terms, Unconfined};
+use crate::changes::{Snapshot, hash_of};
+use crate::scope::{Consent, Done, Scope};
+use crate::taint::Level;
+use crate::turn::Role;
 
 pub(super) const NAME: &str = "bash";
 
@@ -21,20 +26,24 @@ const DEFAULT_TIMEOUT: Duration = Duration::from_secs(120);
 const LONGEST_TIMEOUT: Duration = Duration::from_secs(600);
 /// The longest command taken.
 const COMMAND_LIMIT: usize = 64 * 1024;
-/// The most bytes of each output stream the model sees.
-const OUTPUT_LIMIT: usize = 32 * 1024;
+/// The most bytes kept of each output stream; what of them the model sees at once is decided above.
+const OUTPUT_LIMIT: usize = 1024 * 1024;
+/// The most bytes of a command shown to the owner.
+const SHOWN_COMMAND: usize = 1_000;
 
 pub(super) fn spec() -> ToolSpec {
     ToolSpec {
         name: NAME.to_owned(),
-        description: "Run a shell command in the task folder, sandboxed: no network, writes only there. \
-                      Background processes end with it."
-            .to_owned(),
+        description:
+            "Run a shell command in the task folder, sandboxed: writes only there, no network unless \
+                      allowed. Background processes end with it."
+                .to_owned(),
         input_schema: json!({
             "type": "object",
             "properties": {
                 "command": {"type": "string"},
-                "timeout_ms": {"type": "integer", "description": "default 120000, at most 600000"}
+                "timeout_ms": {"type": "integer", "description": "default 120000, at most 600000"},
+                "network": {"type": "boolean", "description": "ask the owner to let this one command use the network"}
             },
             "required": ["command"]
         }),
@@ -42,14 +51,14 @@ pub(super) fn spec() -> ToolSpec {
     }
 }
 
-pub(super) async fn call(shell: &Shell, arguments: &Arguments, cancel: &CancellationToken) -> ToolOutput {
-    match run(shell, arguments, cancel).await {
-        Ok(output) => output,
-        Err(text) => ToolOutput::error(text),
+pub(super) async fn call(shell: &Shell, arguments: &Arguments, scope: &Scope<'_>, trail: &Trail) -> Done {
+    match run(shell, arguments, scope, trail).await {
+        Ok(done) => done,
+        Err(text) => Done::own(ToolOutput::error(text)),
     }
 }
 
-async fn run(shell: &Shell, arguments: &Arguments, cancel: &CancellationToken) -> Result<ToolOutput, String> {
+async fn run(shell: &Shell, arguments: &Arguments, scope: &Scope<'_>, trail: &Trail) -> Result<Done, String> {
     let command = arguments.text("command")?;
     if command.trim().is_empty() {
         return Err("the command is empty".to_owned());
@@ -63,9 +72,78 @@ async fn run(shell: &Shell, arguments: &Arguments, cancel: &CancellationToken) -
     let timeout = arguments
         .optional_number("timeout_ms")?
         .map_or(DEFAULT_TIMEOUT, |wanted| Duration::from_millis(wanted.max(1)).min(LONGEST_TIMEOUT));
-    let confinement = confinement(shell)?;
+    let terms = terms(shell, command, arguments.switch("network")?, scope).await?;
+    let profile = shell.profile(terms);
+    let confinement = confinement(shell, command, &profile, scope).await?;
     let is_confined = matches!(confinement, Confinement::Sandbox(_));
+    let launch = launch(shell, command, confinement, timeout, scope)?;
+    let snapshot = if terms.look_only { None } else { keep_folder(shell, trail).await? };
+    failpoint::hit("tool.bash.before_run");
+    let outcome = launch.run().await;
+    failpoint::hit("tool.bash.ran");
+    if let Some(snapshot) = snapshot {
+        compare(snapshot).await;
+    }
+    let outcome = outcome.map_err(|error| explain(&error))?;
+    let restored = shell.modes.restore();
+    let remedy = is_confined.then(|| nexus_process::remedy(&outcome, &profile)).flatten();
+    let remedy = remedy.map(|remedy| match &scope.look_only {
+        Some(reason) => format!("{remedy}\n[gate] The task folder may only be looked at now: {reason}"),
+        None => remedy,
+    });
+    let mut text = render(&outcome, timeout, remedy.as_deref());
+    for path in &restored {
+        end_line(&mut text);
+        let _ =
+            write!(text, "[sandbox] The permissions of {} were put back; leave them alone.", path.display());
+    }
+    let output = ToolOutput { is_error: !outcome.succeeded() || !restored.is_empty(), text };
+    Ok(match terms.network {
+        Network::On => Done::from_outside(output, "the output of a command with network access"),
+        Network::Off => Done::own(output),
+    })
+}
 
+/// Settles what the command may do, asking the owner where it wants more than it has.
+async fn terms(shell: &Shell, command: &str, network: bool, scope: &Scope<'_>) -> Result<Terms, String> {
+    let clean = scope.level() == Level::Clean;
+    let mut terms = Terms {
+        network: if clean { shell.network } else { Network::Off },
+        look_only: scope.look_only.is_some(),
+        identity: clean,
+    };
+    if network && terms.network == Network::Off {
+        let reason = scope.run.taint.reason().unwrap_or_else(|| "commands have no network here".to_owned());
+        let consent = consent(shell, command, "with network access", "network", reason);
+        scope.consent(consent).await?;
+        terms.network = Network::On;
+    }
+    Ok(terms)
+}
+
+/// A question about one command, bound to its very text and folder.
+fn consent(shell: &Shell, command: &str, how: &str, opens: &str, reason: String) -> Consent {
+    let folder = shell.folder.display();
+    let hash = hash_of(format!("{command}\0{folder}\0{opens}").as_bytes());
+    let flat: String = command.chars().map(|letter| if letter.is_control() { ' ' } else { letter }).collect();
+    let (shown, was_cut) = cut(&flat, SHOWN_COMMAND);
+    let more = if was_cut { format!(" [… {} bytes in all]", command.len()) } else { String::new() };
+    Consent {
+        tool: NAME,
+        runs_command: true,
+        summary: format!("run in {folder} {how}: {shown}{more}"),
+        resources: vec![format!("exec:{hash}"), format!("{opens}:{hash}")],
+        reason,
+    }
+}
+
+fn launch(
+    shell: &Shell,
+    command: &str,
+    confinement: Confinement,
+    timeout: Duration,
+    scope: &Scope<'_>,
+) -> Result<Launch, String> {
     let mut launch = if Path::new("/bin/bash").exists() {
         Launch::new("/bin/bash", &shell.folder, confinement).arguments([
             "--noprofile",
@@ -80,7 +158,7 @@ async fn run(shell: &Shell, arguments: &Arguments, cancel: &CancellationToken) -
         .environment(shell.environment.clone())
         .deadline(timeout)
         .output_limit(OUTPUT_LIMIT)
-        .cancel(cancel.clone());
+        .cancel(scope.cancel.clone());
     if let Some(helper) = &shell.helper {
         launch = launch.helper(helper.clone());
     }
@@ -88,32 +166,60 @@ async fn run(shell: &Shell, arguments: &Arguments, cancel: &CancellationToken) -
         launch = launch.record(record.clone());
     }
     if let Some(open) = &shell.run_socket {
-        let socket =
-            open().map_err(|error| format!("the socket to the daemon could not be opened: {error}"))?;
+        let socket = open(scope.run.taint.provenance(Role::Worker))
+            .map_err(|error| format!("the socket to the daemon could not be opened: {error}"))?;
         launch = launch.run_socket(RUN_SOCKET_VARIABLE, socket);
     }
-    let outcome = launch.run().await.map_err(|error| explain(&error))?;
-    let restored = shell.modes.restore();
-    let remedy = is_confined.then(|| nexus_process::remedy(&outcome, &shell.profile)).flatten();
-    let mut text = render(&outcome, timeout, remedy.as_deref());
-    for path in &restored {
-        end_line(&mut text);
-        let _ =
-            write!(text, "[sandbox] The permissions of {} were put back; leave them alone.", path.display());
-    }
-    Ok(ToolOutput { is_error: !outcome.succeeded() || !restored.is_empty(), text })
+    Ok(launch)
 }
 
-fn confinement(shell: &Shell) -> Result<Confinement, String> {
-    let support = nexus_process::support();
+/// Keeps the task folder as it is; a command does not run when that cannot be done.
+async fn keep_folder(shell: &Shell, trail: &Trail) -> Result<Option<Snapshot>, String> {
+    let Some(changes) = trail.changes.clone() else { return Ok(None) };
+    let (author, folder) = (trail.author.clone(), shell.folder.clone());
+    let kept = tokio::task::spawn_blocking(move || changes.before_command(author, &folder)).await;
+    match kept {
+        Ok(Ok(snapshot)) => Ok(Some(snapshot)),
+        // The launch says what is wrong with the folder, in its own words.
+        Ok(Err(error)) if error.is_not_found() => Ok(None),
+        Ok(Err(error)) => Err(format!("not run: the task folder could not be kept for undo: {error}")),
+        Err(error) => Err(format!("not run: the task folder could not be kept for undo: {error}")),
+    }
+}
+
+async fn compare(snapshot: Snapshot) {
+    // The record from before stands then: undo knows what was there.
+    match tokio::task::spawn_blocking(move || snapshot.after_command()).await {
+        Ok(Ok(())) => {}
+        Ok(Err(error)) => tracing::warn!(%error, "what a command changed could not be written down"),
+        Err(error) => tracing::warn!(%error, "what a command changed could not be written down"),
+    }
+}
+
+async fn confinement(
+    shell: &Shell,
+    command: &str,
+    profile: &SandboxProfile,
+    scope: &Scope<'_>,
+) -> Result<Confinement, String> {
+    let support = &shell.support;
+    if support.is_usable() {
+        return Ok(Confinement::Sandbox(profile.clone()));
+    }
     match shell.unconfined {
-        _ if support.is_usable() => Ok(Confinement::Sandbox(shell.profile.clone())),
         Unconfined::AllowedByOwner => Ok(Confinement::Unsandboxed),
-        Unconfined::Refuse => Err(format!(
-            "commands cannot be confined on this machine ({}), so none are run unasked; tell the owner, who can allow \
-             this one or run it",
-            support.gaps.join("; ")
-        )),
+        Unconfined::Ask => {
+            if scope.look_only.is_some() {
+                return Err(format!(
+                    "not run: commands cannot be kept from changing files on this machine ({})",
+                    support.gaps.join("; ")
+                ));
+            }
+            let reason = format!("commands cannot be confined on this machine ({})", support.gaps.join("; "));
+            let consent = consent(shell, command, "WITHOUT a sandbox", "unconfined", reason);
+            scope.consent(consent).await?;
+            Ok(Confinement::Unsandboxed)
+        }
     }
 }
 

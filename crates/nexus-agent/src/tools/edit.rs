@@ -3,6 +3,7 @@
 use nexus_protocol::tool::{Replay, ToolSpec};
 use serde_json::json;
 
+use super::Trail;
 use super::access::{FileAccess, Rights};
 use super::arguments::{Arguments, cut};
 use super::read::explain;
@@ -14,6 +15,8 @@ pub(super) const NAME: &str = "edit";
 const FILE_LIMIT: u64 = 4 * 1024 * 1024;
 /// The most line numbers named in an answer.
 const NAMED_LINES: usize = 8;
+/// The most lines shown in a hint.
+const HINT_LINES: usize = 8;
 /// The most bytes shown of a line in a hint.
 const HINT_LIMIT: usize = 160;
 
@@ -35,7 +38,7 @@ pub(super) fn spec() -> ToolSpec {
     }
 }
 
-pub(super) fn call(access: &FileAccess, arguments: &Arguments) -> Result<String, String> {
+pub(super) fn call(access: &FileAccess, arguments: &Arguments, trail: &Trail) -> Result<String, String> {
     let path = arguments.text("path")?;
     let (old, new) = (arguments.text("old")?, arguments.text("new")?);
     let everywhere = arguments.switch("replace_all")?;
@@ -68,7 +71,7 @@ pub(super) fn call(access: &FileAccess, arguments: &Arguments) -> Result<String,
     if result.len() as u64 > FILE_LIMIT {
         return Err(format!("{shown} would grow past the allowed {FILE_LIMIT} bytes"));
     }
-    store(&allowed, &result)?;
+    store(&allowed, &result, NAME, trail)?;
     Ok(format!("replaced {} in {shown} ({lines})", times(places.len())))
 }
 
@@ -86,28 +89,39 @@ fn line_numbers(text: &str, places: &[usize]) -> String {
     format!("line {}{more}", numbers.join(", "))
 }
 
-/// Points at the line most like the first line that was looked for.
+/// Points at the lines most like the text that was looked for.
 fn hint(text: &str, old: &str) -> String {
     let Some(wanted) = old.lines().map(str::trim).find(|line| !line.is_empty()) else {
         return "It is only white space; include some text around it.".to_owned();
     };
-    let candidates = || text.lines().enumerate().map(|(index, line)| (index + 1, line));
-    let show = |number: usize, line: &str| format!("{number}: {:?}", cut(line, HINT_LIMIT).0);
-    if let Some((number, line)) = candidates().find(|(_, line)| line.trim() == wanted) {
+    let lines: Vec<&str> = text.lines().collect();
+    let begins = lines.iter().position(|line| line.trim() == wanted);
+    if let Some(index) = begins {
         return format!(
-            "Line {} begins like it but what follows, or the white space, differs; read the file there again.",
-            show(number, line)
+            "Line {} begins like it but what follows, or the white space, differs:\n{}",
+            index + 1,
+            around(&lines, index, old.lines().count())
         );
     }
-    let best = candidates()
-        .map(|(number, line)| (likeness(line.trim(), wanted), number, line))
+    let best = lines
+        .iter()
+        .enumerate()
+        .map(|(index, line)| (likeness(line.trim(), wanted), index))
         .max_by(|left, right| left.0.total_cmp(&right.0).then(right.1.cmp(&left.1)));
     match best {
-        Some((likeness, number, line)) if likeness > 0.4 => {
-            format!("The nearest line is {}; read the file there again.", show(number, line))
+        Some((likeness, index)) if likeness > 0.4 => {
+            format!("The nearest lines are:\n{}", around(&lines, index, old.lines().count()))
         }
         Some(_) | None => "Nothing similar is there; read the file again.".to_owned(),
     }
+}
+
+/// Shows lines from `start` as they are, as many as were looked for and one more.
+fn around(lines: &[&str], start: usize, count: usize) -> String {
+    let shown = lines.iter().enumerate().skip(start).take((count + 1).min(HINT_LINES));
+    let shown: Vec<String> =
+        shown.map(|(index, line)| format!("{:>6}\t{}", index + 1, cut(line, HINT_LIMIT).0)).collect();
+    shown.join("\n")
 }
 
 /// Share of three-letter pieces two lines have in common, from 0 to 1.

@@ -9,11 +9,12 @@ use serde_json::json;
 
 use super::access::{FileAccess, Rights};
 use super::arguments::{Arguments, cut};
+use super::artifacts::{self, Artifacts};
 
 pub(super) const NAME: &str = "read";
 
 /// The most bytes of text one call returns.
-const OUTPUT_LIMIT: usize = 64 * 1024;
+const OUTPUT_LIMIT: usize = 30 * 1024;
 /// The most lines one call returns when none are asked for.
 const DEFAULT_LINES: u64 = 2000;
 /// The most bytes shown of one line.
@@ -26,7 +27,7 @@ const SNIFFED: usize = 8 * 1024;
 pub(super) fn spec() -> ToolSpec {
     ToolSpec {
         name: NAME.to_owned(),
-        description: "Read a text file with line numbers.".to_owned(),
+        description: "Read a text file, or artifact:ID, with line numbers.".to_owned(),
         input_schema: json!({
             "type": "object",
             "properties": {
@@ -40,13 +41,37 @@ pub(super) fn spec() -> ToolSpec {
     }
 }
 
-pub(super) fn call(access: &FileAccess, arguments: &Arguments) -> Result<String, String> {
-    let text = arguments.text("path")?;
+/// What was read, and whether nobody vouches for it.
+pub(super) fn call(
+    access: &FileAccess,
+    artifacts: Option<&Artifacts>,
+    arguments: &Arguments,
+) -> (Result<String, String>, bool) {
+    match (arguments.text("path"), artifacts) {
+        (Ok(name), Some(artifacts)) if name.starts_with(artifacts::SCHEME) => match artifacts.open(name) {
+            Ok(kept) => (wanted(arguments).and_then(|wanted| page(kept.file, name, wanted)), kept.untrusted),
+            Err(text) => (Err(text), false),
+        },
+        _ => (read_file(access, arguments), false),
+    }
+}
+
+/// First line and number of lines.
+fn wanted(arguments: &Arguments) -> Result<(u64, u64), String> {
     let first = arguments.optional_number("offset")?.unwrap_or(1).max(1);
-    let count = arguments.optional_number("limit")?.unwrap_or(DEFAULT_LINES).max(1);
+    Ok((first, arguments.optional_number("limit")?.unwrap_or(DEFAULT_LINES).max(1)))
+}
+
+fn read_file(access: &FileAccess, arguments: &Arguments) -> Result<String, String> {
+    let text = arguments.text("path")?;
+    let wanted = wanted(arguments)?;
     let allowed = access.resolve(text, Rights::Read)?;
     let shown = &allowed.shown;
     let file = allowed.jail.open_file(&allowed.inside).map_err(|error| explain(shown, &error))?;
+    page(file, shown, wanted)
+}
+
+fn page(file: std::fs::File, shown: &str, (first, count): (u64, u64)) -> Result<String, String> {
     let length = file.metadata().map(|found| found.len()).unwrap_or(0);
     if length == 0 {
         return Ok(format!("[{shown} is empty]"));

@@ -7,15 +7,17 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use nexus_base::file::{self, Durability, FileError};
+use nexus_memory::Provenance;
 use nexus_process::{
-    Environment, EnvironmentError, GroupRecord, Helper, Network, SandboxProfile, Toolchains,
+    Environment, EnvironmentError, GroupRecord, Helper, Network, SandboxProfile, SandboxSupport, Toolchains,
 };
 use nexus_workspace::Layout;
 
 use super::modes::Modes;
 
-/// Opens the program's end of a socket on which the daemon serves one call with its worker's rights.
-pub type OpenRunSocket = Arc<dyn Fn() -> io::Result<UnixStream> + Send + Sync>;
+/// Opens the program's end of a socket on which the daemon serves one call with its worker's rights. What
+/// the call wants to remember is kept as whose words it is told here.
+pub type OpenRunSocket = Arc<dyn Fn(Provenance) -> io::Result<UnixStream> + Send + Sync>;
 
 /// The longest settings file of git looked into for the owner's name.
 const GIT_SETTINGS_LIMIT: u64 = 256 * 1024;
@@ -23,8 +25,8 @@ const GIT_SETTINGS_LIMIT: u64 = 256 * 1024;
 /// What happens where no sandbox can be had.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Unconfined {
-    /// Commands are refused and the model is told why.
-    Refuse,
+    /// The owner is asked each time, for exactly that command.
+    Ask,
     /// The owner has allowed it for this shell.
     AllowedByOwner,
 }
@@ -43,8 +45,18 @@ pub struct ShellSetup {
     pub private_home: PathBuf,
     /// Whether the identity files may be written.
     pub onboarding: bool,
-    /// Whether commands may use the network.
+    /// Whether commands may use the network unasked. Never while a run is tainted.
     pub network: Network,
+}
+
+/// What one command may do beyond its folder, and what of its folder it may change.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Terms {
+    pub(super) network: Network,
+    /// The task folder can be looked at and not changed.
+    pub(super) look_only: bool,
+    /// The identity files can be changed where the shell's task is to do so.
+    pub(super) identity: bool,
 }
 
 /// Why a shell could not be set up.
@@ -69,9 +81,16 @@ pub enum ShellError {
 
 /// How commands run.
 pub struct Shell {
-    pub(super) profile: SandboxProfile,
+    /// What every command gets, without task folder and identity.
+    base: SandboxProfile,
+    /// Identity folders, and whether the task is to write them.
+    identity: Vec<PathBuf>,
+    onboarding: bool,
+    /// Whether the owner's policy opens the network unasked.
+    pub(super) network: Network,
     pub(super) environment: Environment,
     pub(super) folder: PathBuf,
+    pub(super) support: SandboxSupport,
     pub(super) helper: Option<Helper>,
     pub(super) record: Option<Arc<dyn GroupRecord>>,
     pub(super) run_socket: Option<OpenRunSocket>,
@@ -86,7 +105,7 @@ impl fmt::Debug for Shell {
         formatter
             .debug_struct("Shell")
             .field("folder", &self.folder)
-            .field("network", &self.profile.network)
+            .field("network", &self.network)
             .field("unconfined", &self.unconfined)
             .finish_non_exhaustive()
     }
@@ -130,22 +149,16 @@ impl Shell {
             Err(_) => real(&setup.task_folder)?,
         };
         let toolchains = Toolchains::below(&owner_home);
-        let mut profile = SandboxProfile::system()
+        let mut base = SandboxProfile::system()
             .protect(&root)
             .protect(&state)
             .protect(&config)
             .protect(&owner_home)
             .toolchains(&toolchains)
-            .network(setup.network)
             .read(root.join("AGENTS.md"))
             .read(root.join("skills"))
-            .write(&folder)
             .write(&private_home)
             .write(&temp_path);
-        for identity in ["agents", "user"] {
-            let path = state.join(identity);
-            profile = if setup.onboarding { profile.write(path) } else { profile.read(path) };
-        }
 
         let mut environment = Environment::clean().redirected(&private_home, &temp_path);
         for programs in toolchains.programs() {
@@ -160,19 +173,46 @@ impl Shell {
             if let Some(beside) = own.parent() {
                 environment = environment.path_back(beside);
             }
-            profile = profile.execute(own);
+            base = base.execute(own);
         }
         Ok(Self {
-            profile,
+            base,
+            identity: ["agents", "user"].map(|name| state.join(name)).to_vec(),
+            onboarding: setup.onboarding,
+            network: setup.network,
             environment,
             folder,
+            support: nexus_process::support().clone(),
             helper: None,
             record: None,
             run_socket: None,
-            unconfined: Unconfined::Refuse,
+            unconfined: Unconfined::Ask,
             modes: Modes::of(layout),
             _temp: temp,
         })
+    }
+
+    /// Returns what a command may touch under these terms.
+    pub(super) fn profile(&self, terms: Terms) -> SandboxProfile {
+        let mut profile = self.base.clone().network(terms.network);
+        profile = match terms.look_only {
+            true => profile.execute(&self.folder),
+            false => profile.write(&self.folder),
+        };
+        for path in &self.identity {
+            profile = match self.onboarding && terms.identity {
+                true => profile.write(path),
+                false => profile.read(path),
+            };
+        }
+        profile
+    }
+
+    /// Behaves as on a machine where this is all that can be enforced.
+    #[cfg(test)]
+    pub(super) fn on_a_machine_with(mut self, support: SandboxSupport) -> Self {
+        self.support = support;
+        self
     }
 
     /// Writes running commands down, for the next daemon to end left-over ones.

@@ -1,17 +1,24 @@
 //! The tools as a model uses them: by name, with JSON, on a real folder and in the real sandbox.
 
 mod boundaries;
+mod boxes;
 mod commands;
 mod files;
 
 use std::path::{Path, PathBuf};
 
+use std::sync::Mutex;
+
 use nexus_base::file::{Durability, replace};
+use nexus_base::id::{RequestId, SessionLabel, ToolCallId};
 use nexus_process::{Helper, Network};
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 
 use super::*;
+use crate::ports::{Approval, ApprovalAsk, Approve, TurnFacts};
+use crate::scope::RunFacts;
+use crate::turn::Role;
 
 /// Set for the sandbox helper only.
 const HELPER_VARIABLE: &str = "AGENT_IS_SANDBOX_HELPER";
@@ -21,6 +28,61 @@ const HELPER_VARIABLE: &str = "AGENT_IS_SANDBOX_HELPER";
 fn sandbox_helper() {
     if std::env::var_os(HELPER_VARIABLE).is_some() {
         nexus_process::sandbox_entry();
+    }
+}
+
+/// An owner who always gives the same answer and remembers what was asked.
+struct Owner {
+    answer: Approval,
+    asked: Mutex<Vec<ApprovalAsk>>,
+}
+
+#[async_trait::async_trait]
+impl Approve for Owner {
+    async fn ask(&self, _turn: &TurnFacts, ask: &ApprovalAsk) -> Approval {
+        self.asked.lock().unwrap().push(ask.clone());
+        self.answer.clone()
+    }
+}
+
+/// What a call happens in.
+struct Case {
+    turn: TurnFacts,
+    run: RunFacts,
+    owner: Owner,
+    look_only: Option<String>,
+    cancel: CancellationToken,
+}
+
+impl Default for Case {
+    fn default() -> Self {
+        let refusal = Approval::Refused { reason: "the owner said no".to_owned() };
+        let turn = TurnFacts {
+            role: Role::Worker,
+            session: SessionLabel::new("worker:1"),
+            request_id: RequestId::new("worker-request"),
+            words: String::new(),
+        };
+        let run = RunFacts { root_request_id: RequestId::new("root"), taint: Arc::default() };
+        Self {
+            turn,
+            run,
+            owner: Owner { answer: refusal, asked: Mutex::default() },
+            look_only: None,
+            cancel: CancellationToken::new(),
+        }
+    }
+}
+
+impl Case {
+    fn tainted(answer: Approval) -> Self {
+        let case = Self { owner: Owner { answer, asked: Mutex::default() }, ..Self::default() };
+        case.run.taint.add("the page http://example.org/");
+        case
+    }
+
+    fn asked(&self) -> Vec<ApprovalAsk> {
+        self.owner.asked.lock().unwrap().clone()
     }
 }
 
@@ -120,9 +182,24 @@ impl Place {
         arguments: Value,
         cancel: &CancellationToken,
     ) -> ToolOutput {
-        let output = tools.call(name, &arguments, cancel).await;
+        let case = Case { cancel: cancel.clone(), ..Case::default() };
+        self.call_in(tools, name, arguments, &case).await.output
+    }
+
+    async fn call_in(&self, tools: &FileTools, name: &str, arguments: Value, case: &Case) -> Done {
+        let call = ToolCallId::generate();
+        let scope = Scope {
+            call: &call,
+            turn: &case.turn,
+            run: &case.run,
+            approve: &case.owner,
+            look_only: case.look_only.clone(),
+            cancel: &case.cancel,
+        };
+        let Done { output, untrusted } = tools.call(name, &arguments, &scope).await;
         // The test runner, being the helper here, greets first.
-        ToolOutput { text: output.text.replace("\nrunning 1 test\n", ""), ..output }
+        let text = output.text.replace("\nrunning 1 test\n", "");
+        Done { output: ToolOutput { text, ..output }, untrusted }
     }
 
     #[track_caller]

@@ -2,10 +2,12 @@
 
 use std::path::Path;
 
+use nexus_base::failpoint;
 use nexus_base::file::Durability;
 use nexus_protocol::tool::{Replay, ToolSpec};
 use serde_json::json;
 
+use super::Trail;
 use super::access::{Allowed, FileAccess, Rights};
 use super::arguments::Arguments;
 use super::read::explain;
@@ -28,7 +30,7 @@ pub(super) fn spec() -> ToolSpec {
     }
 }
 
-pub(super) fn call(access: &FileAccess, arguments: &Arguments) -> Result<String, String> {
+pub(super) fn call(access: &FileAccess, arguments: &Arguments, trail: &Trail) -> Result<String, String> {
     let text = arguments.text("path")?;
     let content = arguments.text("content")?;
     if content.len() > CONTENT_LIMIT {
@@ -42,23 +44,36 @@ pub(super) fn call(access: &FileAccess, arguments: &Arguments) -> Result<String,
         return Err(format!("{text} names a folder; add a file name"));
     }
     let existed = allowed.jail.metadata(&allowed.inside).is_ok();
-    store(&allowed, content)?;
+    store(&allowed, content, NAME, trail)?;
     let lines = content.lines().count();
     let how = if existed { "replaced" } else { "made" };
     Ok(format!("{how} {} ({} bytes, {lines} lines)", allowed.shown, content.len()))
 }
 
-/// Replaces a file and makes the folders above it.
-pub(super) fn store(allowed: &Allowed<'_>, content: &str) -> Result<(), String> {
+/// Replaces a file and makes the folders above it; the file as it was is kept first.
+pub(super) fn store(allowed: &Allowed<'_>, content: &str, tool: &str, trail: &Trail) -> Result<(), String> {
     let failed = |error| explain(&allowed.shown, &error);
     // What lies in `state/` is the owner's alone; a task folder is ordinary work.
     let private = allowed.inside.starts_with("state");
-    let (folder_mode, file_mode) = if private { (0o700, 0o600) } else { (0o755, 0o644) };
+    let (folder_mode, mut file_mode) = if private { (0o700, 0o600) } else { (0o755, 0o644) };
+    if let Ok(found) = allowed.jail.metadata(&allowed.inside)
+        && !private
+    {
+        // A script stays executable.
+        file_mode = found.mode & 0o777;
+    }
     if let Some(folder) = allowed.inside.parent().filter(|folder| *folder != Path::new("")) {
         allowed.jail.create_dir_all(folder, folder_mode).map_err(failed)?;
+    }
+    if let Some(changes) = &trail.changes {
+        changes
+            .before_write(&trail.author, tool, (allowed.jail, &allowed.inside), content.as_bytes(), file_mode)
+            .map_err(|error| format!("not written: the file as it is could not be kept for undo: {error}"))?;
     }
     allowed
         .jail
         .write_atomic(&allowed.inside, content.as_bytes(), file_mode, Durability::Crash)
-        .map_err(failed)
+        .map_err(failed)?;
+    failpoint::hit("tool.written");
+    Ok(())
 }

@@ -1,6 +1,7 @@
 //! Conversing: what a person sees of bus events, and the three ways to talk — at a terminal, through
 //! a pipe, or with one message. Everything goes over the public protocol.
 
+mod consent;
 mod editor;
 mod feed;
 mod interactive;

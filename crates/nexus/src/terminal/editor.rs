@@ -35,13 +35,22 @@ pub(crate) enum Input {
     End,
 }
 
+/// What stands before what the person types.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Prompt {
+    /// A message is wanted.
+    Message,
+    /// An answer to this question; it is no part of the history.
+    Question(String),
+}
+
 /// Writes to the terminal, above the prompt while one is shown.
 pub(crate) type Printer = Box<dyn ExternalPrinter + Send>;
 
 /// The thread that reads keys.
 #[derive(Debug)]
 pub(crate) struct Prompter {
-    ask: blocking::Sender<()>,
+    ask: blocking::Sender<Prompt>,
     input: mpsc::UnboundedReceiver<Input>,
 }
 
@@ -60,9 +69,9 @@ impl Prompter {
     }
 
     /// Shows the prompt; the next [`Prompter::next`] belongs to it.
-    pub(crate) fn show(&self) {
+    pub(crate) fn show(&self, prompt: Prompt) {
         // A dead editor thread shows in `next`.
-        let _ = self.ask.send(());
+        let _ = self.ask.send(prompt);
     }
 
     /// Waits for what the person does.
@@ -96,13 +105,18 @@ fn build(history: Option<&Path>) -> Result<Editor<Rules, FileHistory>, ReadlineE
 fn read_lines(
     mut editor: Editor<Rules, FileHistory>,
     history: Option<&Path>,
-    asked: &blocking::Receiver<()>,
+    asked: &blocking::Receiver<Prompt>,
     typed: &mpsc::UnboundedSender<Input>,
 ) {
-    while asked.recv().is_ok() {
-        let input = match editor.readline("you> ") {
+    while let Ok(prompt) = asked.recv() {
+        let (words, keep) = match &prompt {
+            Prompt::Message => ("you> ", true),
+            Prompt::Question(question) => (question.as_str(), false),
+        };
+        let input = match editor.readline(words) {
             Ok(line) => {
-                if !line.trim().is_empty() && editor.add_history_entry(line.as_str()).unwrap_or(false) {
+                if keep && !line.trim().is_empty() && editor.add_history_entry(line.as_str()).unwrap_or(false)
+                {
                     save(&mut editor, history);
                 }
                 Input::Message(unfold(&line))

@@ -68,7 +68,14 @@ struct Stream {
 impl Feed {
     /// Follows everything said in a session; `None` until the daemon has named it.
     pub(crate) fn of_session(session: Option<SessionLabel>) -> Self {
-        Self { session, only: None, workers: HashMap::new(), stream: None, said: HashSet::new(), used: HashMap::new() }
+        Self {
+            session,
+            only: None,
+            workers: HashMap::new(),
+            stream: None,
+            said: HashSet::new(),
+            used: HashMap::new(),
+        }
     }
 
     /// Learns the session's label.
@@ -189,10 +196,8 @@ impl Feed {
 
     /// Returns what was used since the last such line, workers included; none when nothing was.
     fn used_line(&mut self) -> Option<String> {
-        let (input, output) = self
-            .used
-            .drain()
-            .fold((0, 0), |(input, output), (_, used)| (input + used.0, output + used.1));
+        let (input, output) =
+            self.used.drain().fold((0, 0), |(input, output), (_, used)| (input + used.0, output + used.1));
         (input + output > 0).then(|| format!("{input} tokens in, {output} out"))
     }
 

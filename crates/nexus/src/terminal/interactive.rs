@@ -15,7 +15,8 @@ use crate::commands::trace;
 use crate::failure::{Failure, Outcome};
 use crate::output;
 
-use super::editor::{Input, Printer, Prompter, history_file};
+use super::consent::{Questions, Typed as Answer};
+use super::editor::{Input, Printer, Prompt, Prompter, history_file};
 use super::feed::{Feed, Show};
 use super::link::{Link, Signal};
 use super::screen::Screen;
@@ -45,6 +46,7 @@ pub(crate) async fn converse(link: Link) -> Outcome {
         prompter,
         terminal,
         quiet,
+        questions: Questions::default(),
         open: HashMap::new(),
         last: None,
         turn_runs: false,
@@ -64,6 +66,8 @@ struct Talk {
     prompter: Prompter,
     terminal: Terminal,
     quiet: mpsc::UnboundedSender<Quieted>,
+    /// What waits for the person's consent.
+    questions: Questions,
     /// Requests not known to be quiet yet, with the moment they were sent.
     open: HashMap<RequestId, Instant>,
     last: Option<RequestId>,
@@ -77,6 +81,8 @@ struct Talk {
 
 enum Next {
     Prompt,
+    /// The next question is put.
+    Ask,
     Stay,
     Leave,
 }
@@ -103,7 +109,7 @@ impl Talk {
                 }
                 signal = signals.recv() => {
                     self.happened(signal).await;
-                    Next::Stay
+                    Next::Ask
                 }
                 Some((request, waited)) = quieted.recv() => {
                     self.went_quiet(&request, waited);
@@ -118,11 +124,13 @@ impl Talk {
                 _ = hang_up.recv() => return Err(Failure::interrupted()),
             };
             match next {
+                // A question comes before the next message: a turn waits for it.
+                Next::Prompt | Next::Ask | Next::Stay if !prompting && self.ask_next() => prompting = true,
                 Next::Prompt if !prompting => {
                     prompting = true;
                     self.show_prompt();
                 }
-                Next::Prompt | Next::Stay => {}
+                Next::Prompt | Next::Ask | Next::Stay => {}
                 Next::Leave => return Ok(()),
             }
         }
@@ -134,10 +142,42 @@ impl Talk {
         self.screen.rename(&self.link.assistant_name());
         self.screen.set_prompting(true);
         self.terminal.restore();
-        self.prompter.show();
+        self.prompter.show(Prompt::Message);
+    }
+
+    /// Puts the next question, if there is one; the turn it belongs to goes on waiting meanwhile.
+    fn ask_next(&mut self) -> bool {
+        let Some(question) = self.questions.next() else { return false };
+        self.screen.set_prompting(true);
+        self.terminal.restore();
+        self.prompter.show(Prompt::Question(question));
+        true
+    }
+
+    /// Carries an answer to the daemon.
+    async fn consent(&mut self, id: &str, agrees: bool) {
+        match self.link.answer(id, agrees).await {
+            Ok(()) => self.screen.notice(if agrees { "allowed, this once" } else { "not allowed" }),
+            Err(failure) => self.complain(&failure),
+        }
     }
 
     async fn typed(&mut self, input: Input, interrupt: &mut UnixSignal) -> Next {
+        match self.questions.take(&input) {
+            Answer::Yes(id) => {
+                self.consent(&id, true).await;
+                return if self.open.is_empty() { Next::Prompt } else { Next::Stay };
+            }
+            Answer::No(id) => {
+                self.consent(&id, false).await;
+                return if self.open.is_empty() { Next::Prompt } else { Next::Stay };
+            }
+            Answer::TooLate => {
+                self.screen.notice("that question is no longer open");
+                return if self.open.is_empty() { Next::Prompt } else { Next::Stay };
+            }
+            Answer::Message => {}
+        }
         let message = match input {
             Input::End => return Next::Leave,
             Input::Interrupt => return self.interrupted_at_prompt().await,
@@ -216,6 +256,9 @@ impl Talk {
                 for show in self.feed.take(&event) {
                     self.note(&show);
                     self.screen.show(&show);
+                    if let Some(line) = self.questions.hear(&show, self.screen.is_prompting()) {
+                        self.screen.notice(&line);
+                    }
                     if show == Show::Gap {
                         self.catch_up().await;
                     }
@@ -241,7 +284,13 @@ impl Talk {
                 self.turn_runs = false;
                 self.idle_since = Some(Instant::now());
             }
-            Show::Reply { .. } | Show::Notice(_) | Show::Quiet(_) | Show::Stopping | Show::Gap => {}
+            Show::Reply { .. }
+            | Show::Notice(_)
+            | Show::Question { .. }
+            | Show::Settled { .. }
+            | Show::Quiet(_)
+            | Show::Stopping
+            | Show::Gap => {}
         }
     }
 

@@ -8,7 +8,9 @@ use nexus_base::id::{RequestId, SessionLabel, new_ulid};
 use nexus_client::{Client, ClientError};
 use nexus_protocol::bus::BusEvent;
 use nexus_protocol::chat::{ChatAbort, ChatAborted, ChatAccepted, ChatHistory, ChatSend, ChatWaited};
+use nexus_protocol::control::{ApprovalAnswer, ApprovalScope, ApprovalView};
 use nexus_protocol::error::ErrorCode;
+use nexus_protocol::methods::Method;
 use nexus_protocol::trace::RequestView;
 use tokio::sync::{mpsc, oneshot};
 
@@ -126,6 +128,14 @@ impl Link {
     pub(crate) async fn abort(&self, workers: bool) -> Result<ChatAborted, Failure> {
         let abort = ChatAbort { session: self.place.session.clone(), workers };
         self.call(async |client| client.abort(&abort).await).await.map_err(Failure::from)
+    }
+
+    /// Answers a question that waits for consent, for this one time.
+    pub(crate) async fn answer(&self, id: &str, agrees: bool) -> Result<(), Failure> {
+        let method = if agrees { Method::ApprovalsApprove } else { Method::ApprovalsDeny };
+        let answer = ApprovalAnswer { id: id.to_owned(), scope: ApprovalScope::Once, reason: None };
+        let told = self.call(async |client| client.call::<ApprovalView>(method, &answer).await).await;
+        told.map(drop).map_err(Failure::from)
     }
 
     /// Returns a request with everything it led to.

@@ -221,6 +221,10 @@ impl Exchange {
                 output::line(harmless(text).trim_end())
             }
             (Show::Notice(text), Style::Transcript) => output::line(&format!("  · {text}")),
+            (Show::Question { id, summary }, Style::Transcript) => {
+                output::line(&format!("  · waits for your consent: {}", output::single_line(summary)))?;
+                output::line(&format!("  · nexus approvals approve {id}"))
+            }
             _ => Ok(()),
         }
     }

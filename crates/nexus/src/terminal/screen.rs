@@ -83,6 +83,11 @@ impl<P: Paper> Screen<P> {
         }
     }
 
+    /// Tells whether a prompt is shown.
+    pub(crate) fn is_prompting(&self) -> bool {
+        self.prompting
+    }
+
     /// Shows what a feed asks to be shown.
     pub(crate) fn show(&mut self, show: &Show) {
         match show {
@@ -108,6 +113,8 @@ impl<P: Paper> Screen<P> {
                 }
             }
             Show::Notice(text) => self.notice(text),
+            // The conversation asks them itself.
+            Show::Question { .. } | Show::Settled { .. } => {}
             Show::TurnEnded(_) | Show::Quiet(_) => self.end_speech(),
             Show::Stopping => {
                 self.end_speech();

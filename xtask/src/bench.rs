@@ -1,6 +1,6 @@
 //! The numbers of the design, each beside its bar and the disk's own speed.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::{Context, Result};
@@ -10,7 +10,10 @@ use crate::command::{self, Profile};
 use crate::disk;
 use crate::measure::{Report, show};
 
+mod model;
+mod sessions;
 mod start;
+mod stream;
 mod turn;
 
 /// What to measure.
@@ -20,6 +23,10 @@ pub(crate) enum Bench {
     Start(Options),
     /// Plain turns and the one-shot command.
     Turn(Options),
+    /// Two hundred conversations at once with a model that takes 200 ms.
+    Sessions(Options),
+    /// The provider's first token on its way to the client, and aborts on their way back.
+    Stream(Options),
     /// Everything.
     All(Options),
 }
@@ -41,12 +48,19 @@ pub(crate) struct Options {
     pub(crate) rows: usize,
 }
 
+/// One part of a bench.
+type Part = fn(&Path, &Options, &tokio::runtime::Runtime, &mut Report) -> Result<()>;
+
 /// Runs a bench and prints its table.
 pub(crate) fn run(bench: &Bench) -> Result<()> {
-    let (options, with_start, with_turn) = match bench {
-        Bench::Start(options) => (options, true, false),
-        Bench::Turn(options) => (options, false, true),
-        Bench::All(options) => (options, true, true),
+    let (options, parts): (_, &[Part]) = match bench {
+        Bench::Start(options) => (options, &[start::measure]),
+        Bench::Turn(options) => (options, &[turn::measure]),
+        Bench::Sessions(options) => (options, &[sessions::measure]),
+        Bench::Stream(options) => (options, &[stream::measure]),
+        Bench::All(options) => {
+            (options, &[start::measure, turn::measure, stream::measure, sessions::measure])
+        }
     };
     let binary = command::nexus(options.binary.as_deref(), Profile::Release)?;
     let sync = disk::sync_cost(&std::env::temp_dir(), 200)?;
@@ -57,11 +71,8 @@ pub(crate) fn run(bench: &Bench) -> Result<()> {
         .enable_all()
         .build()
         .context("starting the client's runtime")?;
-    if with_start {
-        start::measure(&binary, options, &tokio, &mut report)?;
-    }
-    if with_turn {
-        turn::measure(&binary, options, &tokio, &mut report)?;
+    for measure in parts {
+        measure(&binary, options, &tokio, &mut report)?;
     }
     println!("\n{} cores, fsync p50 {}\n", cores(), show(sync.p50()));
     println!("{}", report.render());

@@ -1,0 +1,84 @@
+//! Many conversations at once with a model that takes its time.
+
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, ensure};
+use nexus_testkit::model::{ModelServer, Reply};
+use tokio::runtime::Runtime;
+
+use super::{Options, model};
+use crate::conversation::message;
+use crate::measure::{Report, Samples, Verdict, show};
+
+/// Conversations at once.
+const SESSIONS: usize = 200;
+/// Messages in each of them, one after the other.
+const ROUNDS: usize = 3;
+/// What the model takes for an answer.
+const MODEL_TAKES: Duration = Duration::from_millis(200);
+/// Longest any message may take before the run is given up.
+const PATIENCE: Duration = Duration::from_secs(60);
+/// Bars of the design.
+const P95: Duration = Duration::from_millis(600);
+const MEGABYTES: u64 = 200;
+
+/// Measures messages of many sessions at once, from sending to the reply being readable.
+pub(crate) fn measure(binary: &Path, _options: &Options, tokio: &Runtime, report: &mut Report) -> Result<()> {
+    println!("{SESSIONS} sessions at once …");
+    let server = ModelServer::start();
+    server.answer(|_| {
+        std::thread::sleep(MODEL_TAKES);
+        Some(Reply::text("An answer of a few words.").pieces(5))
+    });
+    let mut instance = model::instance(binary, &server)?;
+    instance.start()?;
+    let client = instance.client()?;
+    let (samples, highest) = tokio.block_on(async {
+        let mut tasks = tokio::task::JoinSet::new();
+        for number in 0..SESSIONS {
+            let client = client.clone();
+            tasks.spawn(async move {
+                let session = format!("dm:bench-{number}");
+                let mut times = Vec::with_capacity(ROUNDS);
+                for round in 0..ROUNDS {
+                    let started = Instant::now();
+                    let words = format!("message {round} of session {number}");
+                    let accepted =
+                        client.send(message(&words, Some(&session))).await.context("sending a message")?;
+                    let waited =
+                        client.wait(&accepted.request_id, PATIENCE).await.context("waiting for a reply")?;
+                    ensure!(waited.quiescent, "no rest after {PATIENCE:?}");
+                    let reply = waited.replies.last().context("no reply")?;
+                    ensure!(reply.text == "An answer of a few words.", "not the answer: {}", reply.text);
+                    times.push(started.elapsed());
+                }
+                anyhow::Ok(times)
+            });
+        }
+        let mut samples = Samples::default();
+        let mut highest = 0;
+        while let Some(ended) = tasks.join_next().await {
+            for time in ended.context("a session of the bench broke")?? {
+                samples.push(time);
+            }
+            highest = highest.max(instance.resident_kilobytes()?);
+        }
+        anyhow::Ok((samples, highest))
+    })?;
+    let p95 = samples.percentile(95);
+    report.row(
+        &format!("{SESSIONS} sessions at once, model takes {}", show(MODEL_TAKES)),
+        "p95 ≤ 600 ms, no error",
+        format!("p50 {}  p95 {}  p99 {}  (n={})", show(samples.p50()), show(p95), show(samples.p99()), samples.count()),
+        Verdict::of(p95 <= P95),
+    );
+    report.row(
+        "  highest memory meanwhile",
+        "≤ 200 MB",
+        format!("{:.1} MB", highest as f64 / 1024.0),
+        Verdict::of(highest <= MEGABYTES * 1024),
+    );
+    instance.stop()?;
+    Ok(())
+}

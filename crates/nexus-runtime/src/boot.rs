@@ -293,6 +293,10 @@ async fn listen(settings: &Settings, port: Option<u16>) -> Result<TcpListener, S
 async fn take_up(runtime: &Runtime, store: &Store, processes: usize) -> Result<Recovered, StoreError> {
     let broker = &runtime.shared.broker;
     broker.settle().await?;
+    let restored = broker.end_restored().await?;
+    if restored > 0 {
+        tracing::warn!(restored, "work that the backup held half done was ended; its history says so");
+    }
     let traces = recover::close_traces(store, broker).await?;
     let accepted = recover::readmit(store, &runtime.shared.pipeline).await?;
     let sessions = broker.resume().await?;

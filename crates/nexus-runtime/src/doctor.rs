@@ -3,6 +3,7 @@
 
 mod data;
 mod files;
+mod model;
 mod surroundings;
 
 use std::path::Path;
@@ -101,6 +102,8 @@ pub async fn doctor(request: &DoctorRequest<'_>) -> DoctorReport {
         Err(error) => Check::new("trust", Condition::Warning, error.to_string()).hint(error.hint()),
     });
     credentials(request, trusted, &mut checks).await;
+    checks.extend(model::look(request, loaded.as_ref(), trusted).await);
+    data::questions(request, &mut checks).await;
     let healthy = checks.iter().all(|check| check.condition != Condition::Broken);
     DoctorReport { healthy, checks }
 }

@@ -23,7 +23,7 @@ use serde_json::json;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use self::decide::{Decided, Run, microseconds};
+use self::decide::{Asking, Decided, Run, microseconds};
 pub(crate) use self::wish::check_label;
 use self::wish::{Wish, duplicate, hash};
 use crate::RuntimeError;
@@ -161,7 +161,7 @@ impl Pipeline {
         }
         let (event, request) = (&accepted.event, &accepted.request_id);
         self.begin_trace(event, request, &wish.session, accepted.accepted_at, Instant::now());
-        match self.decide(event, request, &wish).await? {
+        match self.decide(event, request, &wish, Asking::Perhaps).await? {
             Decided::Ended => Ok(()),
             Decided::Run(run) if remaining(event, &run).is_zero() => self.admit(event, request, &run).await,
             // Nobody waits for these before the daemon is ready.
@@ -200,8 +200,18 @@ impl Pipeline {
         mut decided: Option<Decided>,
     ) {
         let mut pause = FIRST_PAUSE;
+        let mut asked = if decided.is_some() { Asking::Perhaps } else { Asking::NotYet };
         loop {
-            let error = match self.step(event, request, wish, &mut passing, decided.take()).await {
+            let decided = match decided.take() {
+                Some(decided) => Ok(decided),
+                None => self.decide(event, request, wish, asked).await,
+            };
+            asked = Asking::Perhaps;
+            let stepped = match decided {
+                Ok(decided) => self.step(event, request, wish, &mut passing, decided).await,
+                Err(error) => Err(error),
+            };
+            let error = match stepped {
                 Ok(Step::Over) => return,
                 Ok(Step::Again) => continue,
                 Err(error) => error,
@@ -227,12 +237,8 @@ impl Pipeline {
         request: &RequestId,
         wish: &Wish,
         passing: &mut Passing,
-        decided: Option<Decided>,
+        decided: Decided,
     ) -> Result<Step, StoreError> {
-        let decided = match decided {
-            Some(decided) => decided,
-            None => self.decide(event, request, wish).await?,
-        };
         match decided {
             Decided::Ended => Ok(Step::Over),
             Decided::Held { question } => {

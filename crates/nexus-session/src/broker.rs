@@ -1,6 +1,7 @@
 //! The door of the sessions room: admit, abort, wait, recover, drain.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use nexus_base::id::{BootId, CompactionId, QueueItemId, RequestId, SessionLabel};
@@ -15,7 +16,7 @@ use crate::engine::{Engine, Observer};
 use crate::live::{Cause, LiveSessions};
 use crate::past::Pasts;
 use crate::waiters::Waiters;
-use crate::{owed, runner};
+use crate::{owed, run, runner};
 
 /// How often a waiter looks for itself even when it hears nothing.
 const WAITER_RECHECK: Duration = Duration::from_secs(5);
@@ -75,6 +76,8 @@ pub(crate) struct Shared {
     pub(crate) stopping: CancellationToken,
     pub(crate) waiters: Waiters,
     pub(crate) pasts: Pasts,
+    /// Set while nothing may start by itself.
+    pub(crate) is_quiet: AtomicBool,
 }
 
 /// What waiting for a tree found.
@@ -101,6 +104,7 @@ impl Broker {
                 stopping: CancellationToken::new(),
                 waiters: Waiters::default(),
                 pasts: Pasts::default(),
+                is_quiet: AtomicBool::new(false),
             }),
         }
     }
@@ -178,6 +182,41 @@ impl Broker {
             self.shared.wake(label);
         }
         Ok(sessions.len())
+    }
+
+    /// Ends what a restored copy brought along half done, visibly and without asking a model: the original
+    /// may have finished it. Returns how many turns that were. Comes before anything is resumed.
+    ///
+    /// # Errors
+    /// The ledger cannot be read or written.
+    pub async fn end_restored(&self) -> Result<usize, StoreError> {
+        let agents = &self.shared.parts.agents;
+        if !agents.has_restored_work().await? {
+            return Ok(0);
+        }
+        // A worker's end is its parent's next item; that ends here, too, instead of starting a turn.
+        self.shared.is_quiet.store(true, Ordering::Release);
+        let ended = self.end_all_work().await;
+        self.shared.is_quiet.store(false, Ordering::Release);
+        ended
+    }
+
+    async fn end_all_work(&self) -> Result<usize, StoreError> {
+        let agents = &self.shared.parts.agents;
+        let mut ended = 0;
+        loop {
+            let sessions = agents.sessions_with_work().await?;
+            if sessions.is_empty() {
+                return Ok(ended);
+            }
+            for label in &sessions {
+                let frame = self.shared.parts.engine.framer();
+                if let Some(claim) = agents.claim(label, &self.shared.parts.boot, frame).await? {
+                    run::restored(&self.shared, claim.into_turn()).await;
+                    ended += 1;
+                }
+            }
+        }
     }
 
     /// Tells the other files about a request's end once more, for those that have forgotten it;
@@ -281,7 +320,8 @@ impl Broker {
 impl Shared {
     /// Sees to it that a session's task runs.
     pub(crate) fn wake(self: &Arc<Self>, label: &SessionLabel) {
-        if self.stopping.is_cancelled() || !self.live.wake(label) {
+        let may_start = !self.stopping.is_cancelled() && !self.is_quiet.load(Ordering::Acquire);
+        if !may_start || !self.live.wake(label) {
             return;
         }
         let shared = Arc::clone(self);

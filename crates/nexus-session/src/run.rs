@@ -75,6 +75,14 @@ pub(crate) async fn give_up(shared: &Arc<Shared>, claimed: ClaimedTurn) {
     end_without_model(shared, &claimed, End::Failed { reason }, None).await;
 }
 
+/// Ends a turn that a restored copy brought along, visibly.
+pub(crate) async fn restored(shared: &Arc<Shared>, claimed: ClaimedTurn) {
+    let reason = "this was being answered when the backup was made; the original may have gone on, so it is \
+                  not run again here. Say it again if it should be"
+        .to_owned();
+    end_without_model(shared, &claimed, End::Failed { reason }, None).await;
+}
+
 /// Ends a left-over turn that somebody interrupted before the daemon ended.
 pub(crate) async fn overtaken(shared: &Arc<Shared>, claimed: ClaimedTurn) {
     end_without_model(shared, &claimed, End::Aborted, Some(Cause::Interrupted)).await;

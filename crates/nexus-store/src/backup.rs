@@ -1,5 +1,4 @@
-//! Copies of the six databases that belong together, the look whether a file is whole, and what a
-//! restored copy must not do again.
+//! Copies of the six databases that belong together, and the look whether a file is whole.
 //!
 //! The cut is exact: for a moment the write locks of all six are held at once, and each copy is read
 //! from the state of that moment. Writers wait for milliseconds; copying then takes as long as it likes.
@@ -88,24 +87,6 @@ impl Store {
             Ok(faults)
         };
         source.edge(looked())
-    }
-
-    /// Marks everything a restored copy was about to say as kept back: it can be read in the history,
-    /// and is not said again. The original may have said it long ago. Returns how many lines that were.
-    ///
-    /// # Errors
-    /// The database cannot be written. The caller holds the workspace lock.
-    pub fn hold_outbox(data_dir: &Path) -> Result<usize, StoreError> {
-        let name = DatabaseName::Agents;
-        let source = Source::new(name.file_in(data_dir), name.as_str(), name.migrations());
-        let connection = open::open_writer(&source)?;
-        let held = source.edge(connection.execute(
-            "UPDATE outbox SET status = 'delivered', delivered_at = NULL WHERE status <> 'delivered'",
-            [],
-        ))?;
-        source.edge(open::checkpoint(&connection, open::Checkpoint::Truncate))?;
-        source.edge(connection.close().map_err(|(_, error)| error))?;
-        Ok(held)
     }
 }
 

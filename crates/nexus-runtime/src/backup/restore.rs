@@ -7,7 +7,7 @@ use std::path::{Component, Path, PathBuf};
 
 use nexus_base::file::{self, Durability, FileError};
 use nexus_base::id::random_hex;
-use nexus_store::{DatabaseName, Store};
+use nexus_store::{DatabaseName, HeldBack, Store};
 use nexus_workspace::Layout;
 use nexus_workspace::config::{Document, LARGEST_DOCUMENT};
 use nexus_workspace::trust::{self, Trust, TrustFolder};
@@ -43,6 +43,10 @@ pub struct RestoreReport {
     pub files: usize,
     /// Replies that waited to be said; they are in the history and are not said again.
     pub held_replies: usize,
+    /// Messages nobody had begun to answer; each waits for the owner's consent.
+    pub held_messages: usize,
+    /// Pieces of work that had begun; the first start ends them with a visible failure.
+    pub ended_work: usize,
     /// Whether the workspace counts as its owner's.
     pub trust: Trust,
 }
@@ -62,12 +66,12 @@ pub fn restore(request: &RestoreRequest<'_>) -> Result<RestoreReport, BackupErro
         file::create_folder(parent, 0o755)?;
     }
     let staged = staged_name(root);
-    let made = fill(request.backup, &manifest, &staged).and_then(|held_replies| {
+    let made = fill(request.backup, &manifest, &staged).and_then(|held| {
         // An empty folder may stand there; a rename replaces it and refuses any other.
         std::fs::rename(&staged, root).map_err(|error| FileError::new("renaming", root, error))?;
-        Ok(held_replies)
+        Ok(held)
     });
-    let held_replies = match made {
+    let held = match made {
         Ok(held) => held,
         Err(error) => {
             let _ = std::fs::remove_dir_all(&staged);
@@ -80,7 +84,9 @@ pub fn restore(request: &RestoreRequest<'_>) -> Result<RestoreReport, BackupErro
     Ok(RestoreReport {
         workspace: root.to_owned(),
         files: manifest.files.len(),
-        held_replies,
+        held_replies: held.replies,
+        held_messages: held.messages,
+        ended_work: held.unfinished,
         trust: trust::standing(request.trust_folder, request.layout).unwrap_or(Trust::NoRecord),
     })
 }
@@ -144,7 +150,7 @@ fn check(backup: &Path, manifest: &Manifest) -> Result<(), BackupError> {
     Ok(())
 }
 
-fn fill(backup: &Path, manifest: &Manifest, staged: &Path) -> Result<usize, BackupError> {
+fn fill(backup: &Path, manifest: &Manifest, staged: &Path) -> Result<HeldBack, BackupError> {
     let make = |path: &str| file::create_folder(&staged.join(path), 0o700);
     file::create_folder(staged, 0o755)?;
     for folder in &manifest.folders {
@@ -166,7 +172,7 @@ fn fill(backup: &Path, manifest: &Manifest, staged: &Path) -> Result<usize, Back
     renew_token(&layout)?;
     // The copies may be of an older schema; bringing them up to date is part of restoring.
     Store::create(&layout.data())?;
-    let held = Store::hold_outbox(&layout.data())?;
+    let held = Store::hold_back(&layout.data())?;
     // Links come last, so that no file is ever written through one.
     for link in &manifest.links {
         let path = staged.join(&link.path);

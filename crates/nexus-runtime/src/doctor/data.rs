@@ -1,7 +1,8 @@
-//! The six databases and who holds the workspace.
+//! The six databases, who holds the workspace, and what waits for its owner.
 
+use nexus_base::clock::Timestamp;
 use nexus_base::lock;
-use nexus_store::{DatabaseName, Store, StoreError};
+use nexus_store::{DatabaseName, OpenMode, Store, StoreError};
 
 use super::{Check, Condition, DoctorRequest};
 
@@ -47,4 +48,21 @@ pub(super) fn look(request: &DoctorRequest<'_>, checks: &mut Vec<Check>) {
     if whole > 0 {
         checks.push(Check::fine("databases", format!("{whole} of {} whole", DatabaseName::ALL.len())));
     }
+}
+
+/// Counts what waits for the owner's consent: agents, clients and held messages wait with it.
+pub(super) async fn questions(request: &DoctorRequest<'_>, checks: &mut Vec<Check>) {
+    // A database that cannot be opened was reported above.
+    let Ok(store) = Store::open(&request.layout.data(), OpenMode::ReadOnly) else { return };
+    let now = Timestamp::now();
+    let open = store.identity().list_permission_requests(false, u32::MAX).await;
+    store.close().await;
+    checks.push(match open.map(|open| open.iter().filter(|one| now < one.new.expires_at).count()) {
+        Ok(0) => Check::fine("consent", "nothing waits for your consent"),
+        Ok(count) => {
+            Check::new("consent", Condition::Warning, format!("{count} questions wait for your consent"))
+                .hint("`nexus approvals list` shows them; the daemon has to run to answer")
+        }
+        Err(error) => Check::new("consent", Condition::Broken, crate::engine::explain(&error)),
+    });
 }

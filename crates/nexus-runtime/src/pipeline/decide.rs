@@ -12,7 +12,7 @@ use nexus_identity::{
 use nexus_protocol::trace::Stage;
 use nexus_store::StoreError;
 use nexus_store::events::{Event, InboxOutcome};
-use nexus_store::identity::PermissionStatus;
+use nexus_store::identity::{PermissionRequest, PermissionStatus};
 use nexus_store::runtime::{RequestStatus, RequestUpdate, StageTiming};
 use serde_json::{Value, json};
 
@@ -50,6 +50,15 @@ pub(super) struct Run {
     pub(super) enrichment: Vec<(String, String)>,
 }
 
+/// Whether a question about a message may have been put before.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Asking {
+    /// It just came in.
+    NotYet,
+    /// It was held, or an earlier life of the daemon or a restore may have asked.
+    Perhaps,
+}
+
 /// Whether the owner has agreed to something.
 enum Agreed {
     Yes,
@@ -57,14 +66,27 @@ enum Agreed {
     No(String),
 }
 
+impl Agreed {
+    fn of(question: PermissionRequest) -> Self {
+        match question.status {
+            PermissionStatus::Pending => Self::Open(question.new.id),
+            PermissionStatus::Approved => Self::Yes,
+            PermissionStatus::Denied => Self::No("the owner refused".to_owned()),
+            PermissionStatus::Expired => Self::No("nobody agreed in time".to_owned()),
+        }
+    }
+}
+
 impl Pipeline {
     /// Decides. Repeatable: whatever was asked is asked under the request's own id, and a decision that
-    /// ended the message has closed it.
+    /// ended the message has closed it. A question under that id counts whatever policies say now, so
+    /// that one about a restored message holds it, too; a message that just came in has none.
     pub(super) async fn decide(
         &self,
         event: &Event,
         request: &RequestId,
         wish: &Wish,
+        asked: Asking,
     ) -> Result<Decided, StoreError> {
         let way = OnTheWay { event, request, session: &wish.session };
         let automations = &self.automations;
@@ -94,7 +116,13 @@ impl Pipeline {
         let clock = StageClock::start();
         let verdict = self.access.decide(&principal, &event.id, &wish.session);
         let (agreed, permissions) = match verdict.decision {
-            Decision::Allow => (Agreed::Yes, verdict.permissions.clone()),
+            Decision::Allow => {
+                let question = match asked {
+                    Asking::NotYet => None,
+                    Asking::Perhaps => self.questions.approvals.show(request.as_str()).await?,
+                };
+                (question.map_or(Agreed::Yes, Agreed::of), verdict.permissions.clone())
+            }
             Decision::Deny => {
                 let reason = verdict.reason.clone().unwrap_or_else(|| "denied".to_owned());
                 (Agreed::No(reason), Permissions::nothing())
@@ -223,12 +251,7 @@ impl Pipeline {
         failpoint::hit("s2.asked");
         Ok(match asked {
             Asked::Granted(_) => Agreed::Yes,
-            Asked::Open(question) => match question.status {
-                PermissionStatus::Pending => Agreed::Open(question.new.id),
-                PermissionStatus::Approved => Agreed::Yes,
-                PermissionStatus::Denied => Agreed::No("the owner refused".to_owned()),
-                PermissionStatus::Expired => Agreed::No("nobody agreed in time".to_owned()),
-            },
+            Asked::Open(question) => Agreed::of(*question),
         })
     }
 

@@ -44,6 +44,19 @@ pub enum Claim {
     GivenUp(ClaimedTurn),
 }
 
+impl Claim {
+    /// Returns the turn, however it was come by.
+    pub fn into_turn(self) -> ClaimedTurn {
+        match self {
+            Self::Fresh(turn)
+            | Self::Resumed(turn)
+            | Self::Overtaken(turn)
+            | Self::Cancelled(turn)
+            | Self::GivenUp(turn) => turn,
+        }
+    }
+}
+
 /// Renders the context block of one item at the moment it is taken.
 pub(crate) type RenderFrame = Box<dyn Fn(&Item) -> String + Send>;
 

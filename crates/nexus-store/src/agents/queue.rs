@@ -75,6 +75,20 @@ impl Agents {
             .await
     }
 
+    /// Tells whether anything is unfinished that a restored copy brought along.
+    ///
+    /// # Errors
+    /// The database cannot be read.
+    pub async fn has_restored_work(&self) -> Result<bool, StoreError> {
+        self.database
+            .read(|connection| {
+                let mut statement = connection
+                    .prepare_cached("SELECT 1 FROM queue_items WHERE status <> 'done' AND boot_id = ?1")?;
+                Ok(statement.exists([crate::restored::RESTORED])?)
+            })
+            .await
+    }
+
     /// Returns the item that belongs to a request.
     ///
     /// # Errors

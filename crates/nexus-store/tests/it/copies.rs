@@ -27,7 +27,7 @@ async fn a_copy_beside_a_busy_writer_is_whole_and_of_one_moment() {
     let copy = Store::open(&target, OpenMode::ReadWrite).unwrap();
     copy.runtime().kv_set("alive", "yes").await.unwrap();
     copy.close().await;
-    assert_eq!(Store::hold_outbox(&target).unwrap(), 0);
+    assert_eq!(Store::hold_back(&target).unwrap(), nexus_store::HeldBack::default());
     // A second copy into the same folder would mix two moments.
     assert!(Store::backup_to(&data, &target).is_err());
 }

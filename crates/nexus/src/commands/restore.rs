@@ -14,7 +14,8 @@ use crate::output::{self, Format};
 #[derive(Debug, Args)]
 #[command(after_help = "\
 The workspace named by --workspace must not exist yet. It gets a new token. Replies that had not been delivered when
-the backup was made are kept in the history and not sent again.
+the backup was made are kept in the history and not sent again; messages nobody had begun to answer wait for your
+consent (`nexus approvals`), and work that had begun is ended with a note instead of run again.
 
 Example:
   nexus restore nexus-backup-20260102 --workspace ~/nexus --trust")]
@@ -48,6 +49,18 @@ pub(crate) fn run(context: &Context, arguments: &Arguments) -> Outcome {
         output::line(&format!(
             "{} replies were waiting; they are in the history and are not sent again",
             report.held_replies
+        ))?;
+    }
+    if report.held_messages > 0 {
+        output::line(&format!(
+            "{} messages had not been answered; they wait for your consent: `nexus approvals list` once the daemon runs",
+            report.held_messages
+        ))?;
+    }
+    if report.ended_work > 0 {
+        output::line(&format!(
+            "{} pieces of work had begun; they are not run again, and their conversations say so",
+            report.ended_work
         ))?;
     }
     if !report.trust.is_trusted() {

@@ -3,7 +3,8 @@
 use std::path::Path;
 use std::time::Duration;
 
-use nexus_testkit::{Daemon, DaemonOptions, Run, Workspace, witness};
+use nexus_testkit::{Daemon, DaemonOptions, Run, Workspace, http, witness};
+use serde_json::json;
 
 fn restored(workspace: &Workspace, backup: &Path, name: &str) -> String {
     let place = workspace.home().join(name).display().to_string();
@@ -53,7 +54,7 @@ fn a_reply_that_waited_is_kept_back_after_a_restore() {
     let workspace = Workspace::initialized(env!("CARGO_BIN_EXE_nexus"));
     // It dies with the reply written and not yet marked as delivered.
     let daemon = Daemon::start(&workspace, &DaemonOptions::dying_at("s6.committed"));
-    daemon.post("/api/chat", &serde_json::json!({ "message": "Hello" }));
+    daemon.post("/api/chat", &json!({ "message": "Hello" }));
     daemon.wait_for_end(Duration::from_secs(30));
     let backup = workspace.home().join("backup");
     workspace.nexus(&["backup", backup.to_str().unwrap()]).ok();
@@ -62,6 +63,72 @@ fn a_reply_that_waited_is_kept_back_after_a_restore() {
     let report = workspace.nexus(&arguments).json();
     assert_eq!(report["heldReplies"], 1, "{report}");
     assert_eq!(report["trust"], "other_folder", "nobody vouched for it: {report}");
+}
+
+/// Makes a copy of a workspace, with its daemon dead at `place` after one message, and starts the copy.
+fn copy_of_one_dead_at(place: &str, message: &str) -> (Workspace, serde_json::Value, Daemon, String) {
+    let workspace = Workspace::initialized(env!("CARGO_BIN_EXE_nexus"));
+    let daemon = Daemon::start(&workspace, &DaemonOptions::dying_at(place));
+    // Its answer may die with it.
+    let body = json!({ "message": message }).to_string();
+    let _ = http::post(daemon.port(), "/api/chat", Some(daemon.token()), &body);
+    daemon.wait_for_end(Duration::from_secs(30));
+    let backup = workspace.home().join("backup");
+    workspace.nexus(&["backup", backup.to_str().unwrap()]).ok();
+    let mut copy = Workspace::new(env!("CARGO_BIN_EXE_nexus"));
+    copy.set_variable("HOME", workspace.home().display().to_string());
+    let report = copy.nexus(&["restore", backup.to_str().unwrap(), "--trust", "--json"]).json();
+    let again = Daemon::start(&copy, &DaemonOptions::default());
+    let requests = again.get("/api/requests").json();
+    let request = requests["requests"][0]["requestId"].as_str().unwrap_or_default().to_owned();
+    // The home lies in the first workspace's folder, which has to live as long as the copy.
+    std::mem::forget(workspace);
+    (copy, report, again, request)
+}
+
+#[test]
+fn a_message_nobody_had_begun_to_answer_waits_for_consent_in_the_copy() {
+    // Dead right after the acknowledgement, and with the message in its queue.
+    for place in ["s1.acknowledged", "s3.committed"] {
+        let (copy, report, daemon, request) = copy_of_one_dead_at(place, "Hello");
+        assert_eq!(
+            (&report["heldMessages"], &report["endedWork"]),
+            (&json!(1), &json!(0)),
+            "{place}: {report}"
+        );
+        let waited = daemon.get(&format!("/api/chat/wait?request={request}&timeoutMs=100")).json();
+        assert_eq!(waited["quiescent"], false, "{place}: {waited}");
+        let doctor = copy.nexus(&["doctor", "--json"]).json();
+        assert!(doctor.to_string().contains("wait for your consent"), "{doctor}");
+        assert!(
+            copy.nexus(&["approvals", "show", &request])
+                .ok()
+                .stdout
+                .contains("the original may have answered")
+        );
+        // It holds through a death of the copy, and a new message is answered meanwhile.
+        daemon.kill9();
+        let daemon = Daemon::start(&copy, &DaemonOptions::default());
+        assert!(!copy.nexus(&["chat", "-m", "Hello yourself"]).ok().stdout.is_empty());
+        copy.nexus(&["approvals", "approve", &request]).ok();
+        let waited = daemon.get(&format!("/api/chat/wait?request={request}&timeoutMs=30000")).json();
+        assert!(waited["quiescent"] == true && waited["replies"] != json!([]), "{place}: {waited}");
+    }
+}
+
+#[test]
+fn work_that_had_begun_is_ended_in_the_copy_and_says_so() {
+    let (copy, report, daemon, request) = copy_of_one_dead_at("s4.committed", "Hello");
+    assert_eq!((&report["heldMessages"], &report["endedWork"]), (&json!(0), &json!(1)), "{report}");
+    let view = daemon.get(&format!("/api/requests/{request}")).json();
+    assert_eq!(view["status"], "failed", "{view}");
+    let history = daemon.get("/api/chat/history").json();
+    assert!(history.to_string().contains("when the backup was made"), "{history}");
+    let lines = history["lines"].as_array().map(Vec::len);
+    daemon.stop();
+    let daemon = Daemon::start(&copy, &DaemonOptions::default());
+    let again = daemon.get("/api/chat/history").json();
+    assert_eq!(again["lines"].as_array().map(Vec::len), lines, "said once: {again}");
 }
 
 #[test]

@@ -29,6 +29,8 @@ pub enum Coordinate {
         agent: Option<String>,
         /// Model it should use.
         model: Option<String>,
+        /// Task of the project it should do.
+        task: Option<u64>,
     },
     /// Say something to another session.
     Message {
@@ -74,7 +76,8 @@ pub fn agent_send_spec() -> ToolSpec {
                 "target": {"type": "string", "description": "session label"},
                 "deliveryMode": {"type": "string", "enum": ["queue", "interrupt"]},
                 "agent": {"type": "string", "description": "catalog role for the worker"},
-                "model": {"type": "string"}
+                "model": {"type": "string"},
+                "task": {"type": "integer", "description": "number of a project task; its text is added"}
             },
             "required": ["op"]
         }),
@@ -124,11 +127,15 @@ pub fn parse(tool: &str, arguments: &Value) -> Result<Coordinate, String> {
             text: bounded(arguments, &["text", "task", "message"])?,
             interrupt,
         }),
-        ("dispatch", None) => Ok(Coordinate::Dispatch {
-            text: bounded(arguments, &["text", "task", "message"])?,
-            agent: text_of(arguments, "agent"),
-            model: text_of(arguments, "model"),
-        }),
+        ("dispatch", None) => {
+            let task = arguments.get("task").and_then(Value::as_u64);
+            let text = match bounded(arguments, &["text", "task", "message"]) {
+                Err(_) if task.is_some() && text_of(arguments, "text").is_none() => String::new(),
+                other => other?,
+            };
+            let (agent, model) = (text_of(arguments, "agent"), text_of(arguments, "model"));
+            Ok(Coordinate::Dispatch { text, agent, model, task })
+        }
         ("message", target) => Ok(Coordinate::Message {
             target: target.ok_or("agent_send message needs `target`: a session label or \"parent\"")?,
             text: bounded(arguments, &["text", "message"])?,
@@ -180,7 +187,7 @@ mod tests {
 
     #[test]
     fn every_form_of_a_call_is_read() {
-        let dispatch = Coordinate::Dispatch { text: "look".into(), agent: None, model: None };
+        let dispatch = Coordinate::Dispatch { text: "look".into(), agent: None, model: None, task: None };
         check("agent_send", &json!({"op": "dispatch", "text": "look"}), Ok(dispatch.clone()));
         check("spawn_worker", &json!({"task": "look"}), Ok(dispatch));
         let message = Coordinate::Message { target: "parent".into(), text: "hi".into(), interrupt: false };
@@ -199,8 +206,15 @@ mod tests {
         check(
             "agent_send",
             &json!({"op": "dispatch", "target": {"kind": "new_session"}, "text": "look"}),
-            Ok(Coordinate::Dispatch { text: "look".into(), agent: None, model: None }),
+            Ok(Coordinate::Dispatch { text: "look".into(), agent: None, model: None, task: None }),
         );
+        let numbered = Coordinate::Dispatch {
+            text: String::new(),
+            agent: Some("engineer".into()),
+            model: None,
+            task: Some(3),
+        };
+        check("agent_send", &json!({"op": "dispatch", "agent": "engineer", "task": 3}), Ok(numbered));
         check("agent_send", &json!({"op": "list"}), Ok(Coordinate::List));
         check("get_agent_status", &json!({}), Ok(Coordinate::Status { session: None }));
         check("agent_send", &json!({"op": "dispatch"}), Err("`text` is missing or empty"));

@@ -119,10 +119,9 @@ impl Toolbox {
         let known = self.specs.iter().any(|spec| spec.name == call.tool);
         let done = match call.tool.as_str() {
             // Also what was taken away.
-            other if !known => Done::own(ToolOutput::error(format!(
-                "there is no tool {other:?}; you have {}",
-                self.names()
-            ))),
+            other if !known => {
+                Done::own(ToolOutput::error(format!("there is no tool {other:?}; you have {}", self.names())))
+            }
             PROJECT if let Some(project) = &self.project => Done::own(project.call(&call.arguments).await),
             memory_tools::RECALL => memory_tools::recall(&self.memory, &call.arguments).await,
             memory_tools::REMEMBER => {

@@ -16,6 +16,7 @@ mod manager;
 mod onboarding;
 mod pattern;
 mod persona;
+mod project;
 mod report;
 mod scene;
 mod story;

@@ -7,6 +7,7 @@ use crate::answer;
 use crate::draft::Draft;
 use crate::intent::Intent;
 use crate::onboarding;
+use crate::project;
 use crate::report;
 use crate::scene::{Input, Scene};
 use crate::story::{self, Hearing, ImportAnswer, Telling};
@@ -19,6 +20,9 @@ const LONGEST_QUOTE: usize = 2_000;
 /// Continues a manager's conversation.
 pub(crate) fn reply(scene: &Scene) -> Draft {
     let mut draft = Draft::default();
+    if project::reply(scene, &mut draft) {
+        return draft;
+    }
     report::tell_calls(scene, &mut draft);
     if scene.inputs().next().is_none() {
         if draft.is_empty() && !scene.has_spoken_in_turn {

@@ -106,6 +106,8 @@ pub(crate) struct Scene {
     since_explained: Option<usize>,
     /// The time zone named last; not every frame carries one.
     pub(crate) zone: Option<String>,
+    /// What the runtime tells about a project with the newest message.
+    pub(crate) project_notes: String,
     tools: Vec<(String, bool)>,
 }
 
@@ -135,6 +137,7 @@ impl Scene {
             explained_lately: false,
             since_explained: None,
             zone: None,
+            project_notes: String::new(),
             tools,
         };
         for message in &conversation.messages {
@@ -245,6 +248,7 @@ impl Scene {
 
     fn take_input(&mut self, message: &str, is_framed: bool) {
         let (frame, text) = framing::split(message);
+        self.project_notes = project_notes(message, text);
         let text = without_memory(text).to_owned();
         let kind = frame.kind();
         let input = match kind {
@@ -323,6 +327,13 @@ impl Dispatch {
 
 fn takes_object_target(schema: &Value) -> bool {
     schema.pointer("/properties/target/type").and_then(Value::as_str) == Some("object")
+}
+
+/// Returns the block about a project from what stands before the words.
+fn project_notes(message: &str, words: &str) -> String {
+    let before = message.strip_suffix(words).unwrap_or_default();
+    let block = before.split_once("<project>\n").and_then(|(_, rest)| rest.split_once("</project>"));
+    block.map(|(notes, _)| notes.to_owned()).unwrap_or_default()
 }
 
 /// Skips the block of remembered things that may stand before the words.

@@ -1,25 +1,34 @@
 //! Puts agents together: the model in use, each role's tools, and the frame of each message.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use arc_swap::ArcSwap;
+use async_trait::async_trait;
+use nexus_agent::ports::{Approve, Hooks, Spending};
 use nexus_agent::tools::{FileAccess, FileTools, Shell, ShellSetup};
-use nexus_agent::{Agent, AgentParts, Limits, Role, Toolbox};
+use nexus_agent::{Agent, AgentParts, Assignment, Limits, Prompts, Role, Toolbox};
 use nexus_base::clock::{Timestamp, local_zone_name};
-use nexus_llm::Model;
+use nexus_base::file::FileError;
 use nexus_memory::Memory;
-use nexus_process::{FileRecord, GroupRecord, Network};
+use nexus_process::{FileRecord, GroupRecord};
 use nexus_protocol::framing::{Frame, Kind, key};
-use nexus_session::{AgentRequest, Engine, Framer};
+use nexus_session::{AgentRequest, AssignRequest, Assigned, Engine, Framer};
 use nexus_store::agents::ItemKind;
 use nexus_workspace::config::Settings;
 use nexus_workspace::persona::Persona;
 use nexus_workspace::skills::OfferedSkills;
 use nexus_workspace::trust::TrustFolder;
+use nexus_workspace::watched::Watched;
 use nexus_workspace::{Layout, persona};
 
+use crate::consent::OwnerConsent;
+use crate::hooks::{OwnWork, Slot};
+use crate::models::Models;
+use crate::outfit::{Outfit, bash_network};
+use crate::projects::{Bound, Projects};
 use crate::run_socket::RunCommands;
+use crate::spending::Costs;
 
 /// Said once when an onboarded workspace has no credentials.
 const CREDENTIAL_NOTE: &str =
@@ -33,12 +42,19 @@ const TOOL_HOME: &str = "tool-home";
 pub(crate) struct Workshop {
     pub(crate) layout: Layout,
     pub(crate) settings: ArcSwap<Settings>,
-    pub(crate) model: Arc<dyn Model>,
+    pub(crate) models: Models,
     pub(crate) memory: Memory,
     pub(crate) commands: Arc<RunCommands>,
     processes: Arc<FileRecord>,
     owner_home: PathBuf,
     skills: OfferedSkills,
+    outfit: Outfit,
+    pub(crate) costs: Costs,
+    prompts: Arc<Prompts>,
+    current_persona: Watched<Option<Persona>>,
+    pub(crate) consent: OwnerConsent,
+    pub(crate) automations: Slot,
+    pub(crate) projects: Arc<Projects>,
     zone: String,
     /// A note for the next message of a person, taken by the first one.
     note: Arc<Mutex<Option<String>>>,
@@ -48,17 +64,26 @@ impl Workshop {
     pub(crate) fn new(
         layout: Layout,
         settings: Settings,
-        model: Arc<dyn Model>,
+        models: Models,
         memory: Memory,
         commands: Arc<RunCommands>,
         processes: Arc<FileRecord>,
         (owner_home, trust): (PathBuf, TrustFolder),
+        outfit: Outfit,
+        costs: Costs,
     ) -> Self {
         Self {
             skills: OfferedSkills::new(layout.clone(), trust),
+            outfit,
+            costs,
+            prompts: Arc::default(),
+            current_persona: Watched::default(),
+            consent: OwnerConsent::default(),
+            automations: Slot::default(),
+            projects: Arc::new(Projects::new(layout.clone(), owner_home.clone(), memory.clone())),
             layout,
             settings: ArcSwap::from_pointee(settings),
-            model,
+            models,
             memory,
             commands,
             processes,
@@ -92,7 +117,11 @@ impl Workshop {
     }
 
     fn persona(&self) -> Option<Persona> {
-        persona::active_persona(&self.layout, &self.settings()).unwrap_or_else(|error| {
+        let read = || {
+            let persona = persona::active_persona(&self.layout, &self.settings())?;
+            Ok::<_, FileError>((persona, persona::sources(&self.layout)))
+        };
+        self.current_persona.get(read).unwrap_or_else(|error| {
             tracing::warn!(%error, "the persona could not be read");
             None
         })
@@ -109,25 +138,72 @@ impl Workshop {
             steps: budgets.model_steps_per_turn,
             tokens: budgets.tokens_per_turn,
             identical_calls: budgets.identical_calls,
+            run_tokens: budgets.tokens_per_run,
+            day_tokens: budgets.tokens_per_day,
+            day_micro_usd: micro_usd(budgets.usd_per_day),
             ..Limits::default()
         }
     }
 }
 
+#[async_trait]
 impl Engine for Workshop {
     fn speaker(&self) -> String {
         self.persona().map(|persona| persona.name).unwrap_or_default()
     }
 
     fn agent(&self, request: &AgentRequest<'_>) -> Result<Agent, String> {
-        let files = self.file_tools(request.role)?;
+        if let Some(own) = OwnWork::of(&request.session.label, &self.layout) {
+            return self.automation(&own);
+        }
+        let bound = Bound::of(&request.session.settings_json);
+        let project = self.projects.of(&request.session.settings_json)?;
+        let folder = project.as_ref().map(|project| self.projects.task_folder(project));
+        let files = self.file_tools(request.role, folder.as_deref().unwrap_or_else(|| self.layout.home()))?;
+        let mut toolbox = self.outfit.dress(request.role, files, &self.settings(), |files| {
+            Toolbox::new(request.role, files, self.memory.clone())
+        })?;
+        if let Some(project) = &project {
+            toolbox = toolbox.project(self.projects.tool(request.role, project, &bound)?);
+        }
+        toolbox = toolbox.without(&self.projects.removed_tools(&bound));
         Ok(Agent::new(AgentParts {
             layout: self.layout.clone(),
             settings: self.settings(),
-            model: Arc::clone(&self.model),
-            toolbox: Toolbox::new(request.role, Arc::new(files), self.memory.clone()),
+            model: self.models.of_turn(request)?,
+            toolbox,
             limits: self.limits(),
+            window: self.costs.window(&self.models.table(), &self.models.name_of(request), &self.settings()),
+            assignment: Assignment { task: request.session.task.clone(), role: self.projects.role(&bound) },
+            prompts: Arc::clone(&self.prompts),
         }))
+    }
+
+    fn spending(&self, request: &AgentRequest<'_>) -> Arc<dyn Spending> {
+        self.costs.of(self.models.table(), &self.models.name_of(request), request)
+    }
+
+    fn hooks(&self, request: &AgentRequest<'_>) -> Arc<dyn Hooks> {
+        if let Some(own) = OwnWork::of(&request.session.label, &self.layout) {
+            return Arc::new(own);
+        }
+        // The project's rules first: what they refuse is no automation's business.
+        let mut around: Vec<Arc<dyn Hooks>> = self.projects.around(request).into_iter().collect();
+        if let Some(automations) = self.automations.get() {
+            around.push(Arc::new(automations.around(request)));
+        }
+        Arc::new(around)
+    }
+
+    async fn assign(&self, request: &AssignRequest<'_>) -> Result<Assigned, String> {
+        if let Some(model) = request.model {
+            self.models.named(model)?;
+        }
+        self.projects.assign(request).await
+    }
+
+    fn approver(&self, request: &AgentRequest<'_>) -> Arc<dyn Approve> {
+        Arc::new(self.consent.in_run(&request.item.new.root_request_id))
     }
 
     fn framer(&self) -> Framer {
@@ -136,7 +212,7 @@ impl Engine for Workshop {
             tracing::warn!(%error, "the skills could not be listed");
             Vec::new()
         });
-        let (zone, model) = (self.zone.clone(), self.model.name().to_string());
+        let (zone, model) = (self.zone.clone(), self.models.name().to_string());
         let (skills, note) = (skills.join(", "), Arc::clone(&self.note));
         Box::new(move |item| {
             let mut frame = Frame::new(kind_of(item.new.kind))
@@ -172,7 +248,21 @@ const fn kind_of(kind: ItemKind) -> Kind {
 }
 
 impl Workshop {
-    fn file_tools(&self, role: Role) -> Result<FileTools, String> {
+    /// Returns an automation's own agent.
+    fn automation(&self, own: &OwnWork) -> Result<Agent, String> {
+        Ok(Agent::new(AgentParts {
+            layout: self.layout.clone(),
+            settings: self.settings(),
+            model: self.models.current(),
+            toolbox: own.toolbox(&self.layout, self.memory.clone())?,
+            limits: self.limits(),
+            window: self.costs.window(&self.models.table(), &self.models.name(), &self.settings()),
+            assignment: own.assignment(),
+            prompts: Arc::clone(&self.prompts),
+        }))
+    }
+
+    fn file_tools(&self, role: Role, folder: &Path) -> Result<FileTools, String> {
         match role {
             Role::Manager => {
                 let access = FileAccess::manager_at(&self.layout).map_err(|error| explain(&error))?;
@@ -181,27 +271,33 @@ impl Workshop {
             Role::Worker => {
                 // Identity files are written by onboarding's worker only.
                 let onboarding = persona::needs_bootstrap(&self.layout).map_err(|error| explain(&error))?;
-                let access = FileAccess::worker_at(&self.layout, self.layout.home(), onboarding)
+                let access = FileAccess::worker_at(&self.layout, folder, onboarding)
                     .map_err(|error| explain(&error))?;
-                Ok(FileTools::worker(access, Some(self.shell(onboarding)?)))
+                Ok(FileTools::worker(access, Some(self.shell(onboarding, folder)?)))
             }
         }
     }
 
-    fn shell(&self, onboarding: bool) -> Result<Shell, String> {
+    fn shell(&self, onboarding: bool, folder: &Path) -> Result<Shell, String> {
         let setup = ShellSetup {
             root: self.layout.root().to_owned(),
-            task_folder: self.layout.home().to_owned(),
+            task_folder: folder.to_owned(),
             owner_home: self.owner_home.clone(),
             private_home: self.layout.state().join(TOOL_HOME),
             onboarding,
-            network: Network::Off,
+            network: bash_network(&self.settings()),
         };
         let shell = Shell::at(&self.layout, &setup).map_err(|error| explain(&error))?;
         Ok(shell
             .run_socket(self.commands.opener())
             .record(Arc::clone(&self.processes) as Arc<dyn GroupRecord>))
     }
+}
+
+/// Turns dollars into millionths of one; settings keep them between nothing and a million.
+#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a bounded, positive amount")]
+fn micro_usd(dollars: f64) -> u64 {
+    (dollars.max(0.0) * 1_000_000.0).round() as u64
 }
 
 /// Renders an error with its causes on one line.

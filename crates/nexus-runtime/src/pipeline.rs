@@ -144,7 +144,8 @@ impl Pipeline {
         if has == wish.project {
             return Ok(());
         }
-        let has = has.map_or_else(|| "no project".to_owned(), |root| format!("the project {}", root.display()));
+        let has =
+            has.map_or_else(|| "no project".to_owned(), |root| format!("the project {}", root.display()));
         Err(RuntimeError::Invalid {
             message: format!("the session {} has {has}, and that cannot be changed", wish.session),
             hint: Some("leave `session` out, or name a new one".to_owned()),

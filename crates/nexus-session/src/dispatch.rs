@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use async_trait::async_trait;
+use nexus_agent::Taint;
 use nexus_agent::coordination::Coordinate;
 use nexus_agent::ports::{Coordinated, Dispatch, LedgerError};
 use nexus_base::id::{QueueItemId, RequestId, SessionLabel, ToolCallId, new_ulid};
@@ -11,12 +12,13 @@ use nexus_protocol::bus::BusBody;
 use nexus_protocol::framing::key;
 use nexus_protocol::tool::ToolOutput;
 use nexus_store::agents::{
-    ClaimedTurn, Item, ItemKind, ItemMode, NewDispatch, NewItem, NewPost, SessionRecord, SessionRole,
-    TaskStatus,
+    ClaimedTurn, Item, ItemKind, ItemMode, NewDispatch, NewItem, NewPost, Redispatch, SessionRecord,
+    SessionRole, TaskStatus,
 };
 use serde_json::{Value, json};
 
 use crate::broker::Shared;
+use crate::engine::{AssignRequest, Assigned};
 use crate::ledger::ledger_error;
 
 /// Most unfinished workers one session may have; the others of a larger fan-out must wait their turn.
@@ -31,11 +33,17 @@ pub(crate) struct TurnDispatch<'a> {
     shared: &'a Arc<Shared>,
     claimed: &'a ClaimedTurn,
     last: &'a Item,
+    taint: Arc<Taint>,
 }
 
 impl<'a> TurnDispatch<'a> {
-    pub(crate) fn new(shared: &'a Arc<Shared>, claimed: &'a ClaimedTurn, last: &'a Item) -> Self {
-        Self { shared, claimed, last }
+    pub(crate) fn new(
+        shared: &'a Arc<Shared>,
+        claimed: &'a ClaimedTurn,
+        last: &'a Item,
+        taint: Arc<Taint>,
+    ) -> Self {
+        Self { shared, claimed, last, taint }
     }
 }
 
@@ -43,7 +51,9 @@ impl<'a> TurnDispatch<'a> {
 impl Dispatch for TurnDispatch<'_> {
     async fn coordinate(&self, call: &ToolCallId, what: Coordinate) -> Result<Coordinated, LedgerError> {
         match what {
-            Coordinate::Dispatch { text, agent, model } => self.dispatch(call, text, agent, model).await,
+            Coordinate::Dispatch { text, agent, model, task } => {
+                self.dispatch(call, text, agent, model, task).await
+            }
             Coordinate::Message { target, text, interrupt } => {
                 self.message(call, &target, text, interrupt).await
             }
@@ -66,6 +76,7 @@ impl TurnDispatch<'_> {
         text: String,
         agent: Option<String>,
         model: Option<String>,
+        task: Option<u64>,
     ) -> Result<Coordinated, LedgerError> {
         let session = &self.claimed.session;
         let depth = session.depth + 1;
@@ -75,10 +86,18 @@ impl TurnDispatch<'_> {
                 self.shared.parts.limits.worker_depth, session.depth
             ))));
         }
-        if let Some(agent) = agent {
-            return Ok(told(ToolOutput::error(format!(
-                "not dispatched: no catalog role {agent:?} is installed here; leave `agent` out"
-            ))));
+        let agents = &self.shared.parts.agents;
+        let workers = agents.workers_of(&session.label).await.map_err(|error| ledger_error(&error))?;
+        let (agent, model) = (agent.as_deref(), model.as_deref());
+        let wanted = AssignRequest { session, workers: &workers, text: &text, agent, model, task };
+        let Assigned { text, settings, resume } = match self.shared.parts.engine.assign(&wanted).await {
+            Ok(assigned) => assigned,
+            Err(reason) => return Ok(told(ToolOutput::error(format!("not dispatched: {reason}")))),
+        };
+        if let Some(label) = resume
+            && let Some(done) = self.dispatch_again(call, label, &text, &settings).await?
+        {
+            return Ok(done);
         }
         let label = SessionLabel::new(format!("worker:{}", new_ulid()));
         let request_id = RequestId::generate();
@@ -89,7 +108,7 @@ impl TurnDispatch<'_> {
             &label,
             request_id.clone(),
             ItemKind::Task,
-            &json!([[key::DISPATCH, call.as_str()], [key::SENDER, session.label.as_str()]]),
+            vec![(key::DISPATCH, call.to_string()), (key::SENDER, session.label.to_string())],
             text.clone(),
         );
         let new = NewDispatch {
@@ -100,26 +119,67 @@ impl TurnDispatch<'_> {
             label: label.clone(),
             persona: session.persona.clone(),
             depth,
-            settings_json: json!({"model": model}).to_string(),
+            settings_json: settings.to_string(),
             task,
             most_outstanding: MOST_OUTSTANDING,
         };
-        if !self.shared.parts.agents.dispatch(new).await.map_err(|error| ledger_error(&error))? {
+        if !agents.dispatch(new).await.map_err(|error| ledger_error(&error))? {
             return Ok(told(ToolOutput::error(format!(
                 "not dispatched: you have {MOST_OUTSTANDING} unfinished workers; wait for some of them first"
             ))));
         }
+        self.sent_off(&label, request_id, &text);
+        Ok(Coordinated { output: ToolOutput::ok(result), recorded: true })
+    }
+
+    /// Gives a worker that has reported its next task. Nothing when it cannot take one: then a new one begins, and
+    /// nobody is told.
+    async fn dispatch_again(
+        &self,
+        call: &ToolCallId,
+        label: SessionLabel,
+        text: &str,
+        settings: &Value,
+    ) -> Result<Option<Coordinated>, LedgerError> {
+        let session = &self.claimed.session;
+        let request_id = RequestId::generate();
+        let result =
+            json!({"dispatch_id": call.as_str(), "spawned_session_label": label.as_str(), "resumed": true});
+        let again = Redispatch {
+            call: call.clone(),
+            result: result.to_string(),
+            parent: session.label.clone(),
+            parent_turn: self.claimed.turn.id.clone(),
+            label: label.clone(),
+            settings_json: settings.to_string(),
+            task: self.item(
+                format!("task:{call}"),
+                &label,
+                request_id.clone(),
+                ItemKind::Task,
+                vec![(key::DISPATCH, call.to_string()), (key::SENDER, session.label.to_string())],
+                text.to_owned(),
+            ),
+            most_outstanding: MOST_OUTSTANDING,
+        };
+        if !self.shared.parts.agents.redispatch(again).await.map_err(|error| ledger_error(&error))? {
+            return Ok(None);
+        }
+        self.sent_off(&label, request_id, text);
+        Ok(Some(Coordinated { output: ToolOutput::ok(result.to_string()), recorded: true }))
+    }
+
+    fn sent_off(&self, label: &SessionLabel, request_id: RequestId, text: &str) {
         self.shared.parts.observer.publish(
             &self.last.new.root_request_id,
             BusBody::WorkerDispatched {
-                parent: session.label.clone(),
+                parent: self.claimed.session.label.clone(),
                 session: label.clone(),
                 request_id,
-                task: shorten(&text, SHOWN_TASK),
+                task: shorten(text, SHOWN_TASK),
             },
         );
-        self.shared.wake(&label);
-        Ok(Coordinated { output: ToolOutput::ok(result), recorded: true })
+        self.shared.wake(label);
     }
 
     async fn message(
@@ -152,7 +212,7 @@ impl TurnDispatch<'_> {
             &label,
             RequestId::generate(),
             ItemKind::AgentMessage,
-            &json!([[key::SENDER, session.label.as_str()]]),
+            vec![(key::SENDER, session.label.to_string())],
             text,
         );
         if interrupts {
@@ -217,8 +277,22 @@ impl TurnDispatch<'_> {
             let turn = self.shared.parts.agents.turn(head).await.map_err(|error| ledger_error(&error))?;
             let words = turn.map(|turn| crate::convert::past_turn(&turn).said()).unwrap_or_default();
             row["last_words"] = Value::String(shorten(&words, SHOWN_TAIL));
+            self.read_words_of(&worker.label).await?;
         }
         Ok(row)
+    }
+
+    /// Notes that this turn reads what a worker says; whatever that one has read is in its words.
+    async fn read_words_of(&self, worker: &SessionLabel) -> Result<(), LedgerError> {
+        let agents = &self.shared.parts.agents;
+        let read = agents.newest_taint(worker).await.map_err(|error| ledger_error(&error))?;
+        let Some(read) = read else { return Ok(()) };
+        for source in read.sources.lines() {
+            self.taint.add(source);
+        }
+        let sources = self.taint.stored().unwrap_or(read.sources);
+        let written = agents.taint_turn(&self.claimed.turn.id, sources).await;
+        written.map_err(|error| ledger_error(&error))
     }
 
     /// Says whether `label` is below this session, at any depth.
@@ -243,9 +317,11 @@ impl TurnDispatch<'_> {
         session: &SessionLabel,
         request_id: RequestId,
         kind: ItemKind,
-        frame: &Value,
+        mut frame: Vec<(&str, String)>,
         content: String,
     ) -> NewItem {
+        // Whatever a run hands on may hold what it read.
+        frame.extend(self.taint.fact().map(|sources| (key::UNTRUSTED, sources)));
         NewItem {
             id: QueueItemId::new(id),
             session: session.clone(),
@@ -255,7 +331,7 @@ impl TurnDispatch<'_> {
             source_event_id: None,
             kind,
             mode: ItemMode::Followup,
-            frame_json: frame.to_string(),
+            frame_json: json!(frame).to_string(),
             content,
             // A worker never gets more than the one who sent it.
             permissions_json: self.last.new.permissions_json.clone(),

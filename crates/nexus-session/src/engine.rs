@@ -83,7 +83,9 @@ pub trait Engine: Send + Sync {
             (Some(agent), _) => {
                 Err(format!("no catalog role {agent:?} is installed here; leave `agent` out"))
             }
-            (None, Some(_)) => Err("this session has no project, so it has no tasks; leave `task` out".to_owned()),
+            (None, Some(_)) => {
+                Err("this session has no project, so it has no tasks; leave `task` out".to_owned())
+            }
             (None, None) => Ok(Assigned {
                 text: request.text.to_owned(),
                 settings: serde_json::json!({"model": request.model}),

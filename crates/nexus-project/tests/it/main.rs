@@ -8,3 +8,4 @@ mod faults_leave_state_alone;
 mod history_is_remembered;
 mod history_keeps_every_byte;
 mod many_processes_share_a_project;
+mod memory_is_removed_by_commit;

@@ -3,12 +3,15 @@
 
 mod catalog;
 mod conformance;
+mod gc;
 mod graph;
 
 use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
+use nexus_project::catalog::Catalog;
 use nexus_project::harness::HarnessId;
+use nexus_project::lifecycle::{self, Moment, Place};
 use nexus_project::{Project, ProjectError, Tool, call};
 use serde_json::{Map, Value, json};
 
@@ -81,13 +84,18 @@ enum Command {
         #[arg(long)]
         json: bool,
     },
-    /// Archive plan and tasks as one finished cycle
+    /// Archive plan and tasks as one finished cycle, and end the session in the project
     #[command(after_help = "Example:\n  nexus project close")]
     Close {
         /// Print JSON
         #[arg(long)]
         json: bool,
     },
+    /// Show how memory files stand, or remove some as a commit
+    #[command(
+        after_help = "Nothing is removed by itself. Limits work only all three at once.\n\nExamples:\n  nexus project gc\n  nexus project gc external-old-api.md\n  nexus project gc --unused-days 180 --unused-cycles 20 --most-reads 1"
+    )]
+    Gc(gc::Arguments),
     /// Run conformance fixtures; exit code 1 when one fails
     #[command(
         after_help = "Examples:\n  nexus project conformance\n  nexus project conformance fixtures/ --json\n  nexus project conformance fixtures/ --server 'nexus mcp'"
@@ -112,6 +120,7 @@ pub(crate) fn run(arguments: &Arguments) -> Outcome {
             history(&existing(folder)?, query.as_deref(), *last, Format::from_flag(*json))
         }
         Command::Close { json } => close(&existing(folder)?, Format::from_flag(*json)),
+        Command::Gc(arguments) => gc::run(&existing(folder)?, arguments),
         Command::Conformance(arguments) => conformance::run(arguments),
         Command::Catalog(arguments) => catalog::run(arguments),
     }
@@ -293,6 +302,10 @@ fn history(project: &Project, query: Option<&str>, last: u32, format: Format) ->
 
 fn close(project: &Project, format: Format) -> Outcome {
     let closed = ask(project, Tool::TaskClose, json!({}))?;
+    // A daemon that works here notices and begins a new session with its next turn.
+    let catalog = Catalog::embedded().map_err(|error| Failure::new(error.to_string()))?;
+    let place = Place { project, harness: &HarnessId::ours(), catalog: &catalog };
+    lifecycle::handle(&place, Moment::SessionEnd, &Map::new()).map_err(|error| failure(&error))?;
     if format == Format::Json {
         return output::json(&closed);
     }

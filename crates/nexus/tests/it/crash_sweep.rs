@@ -22,8 +22,19 @@ const BINARY: &str = env!("CARGO_BIN_EXE_nexus");
 /// How long recovered work may take to come to rest.
 const PATIENCE: Duration = Duration::from_secs(60);
 /// Failpoints that an ordinary life does not pass; other tests die there: those of the kernel and of
-/// projects in their own crates, questions to the owner in `gateway_holds_messages`.
-const ELSEWHERE: [&str; 4] = ["kernel.", "project.", "s2.", "approval."];
+/// projects in their own crates, questions to the owner in `gateway_holds_messages`, turns
+/// with a paid model in `turns_survive_deaths`.
+const ELSEWHERE: [&str; 6] = ["kernel.", "project.", "s2.", "approval.", "turn.", "s5.redispatch."];
+
+/// Failpoints that the guide's conversation never passes; the sweep with a scripted model and the tests
+/// of `nexus undo` die there.
+const WITH_TOOLS: [&str; 5] =
+    ["artifact.kept", "s5.taint.before_commit", "s5.taint.committed", "undo.before_restore", "undo.restored"];
+
+/// Returns what this sweep leaves to the one with tools.
+pub(crate) fn left_to_tools() -> [&'static str; 5] {
+    WITH_TOOLS
+}
 
 /// Names of failpoints and how often one run passes each.
 type Passed = BTreeMap<String, usize>;
@@ -213,7 +224,7 @@ fn every_failpoint_of_the_sources_is_reached() {
         for piece in text.split("hit(\"").skip(1) {
             let name = piece.split('"').next().unwrap_or_default();
             let elsewhere = ELSEWHERE.iter().any(|prefix| name.starts_with(prefix));
-            if !reached(name) && !elsewhere {
+            if !reached(name) && !elsewhere && !WITH_TOOLS.contains(&name) {
                 missing.push(format!("{name} in {}", file.path));
             }
         }

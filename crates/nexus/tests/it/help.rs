@@ -35,7 +35,7 @@ fn the_tree_has_these_names() {
     chat
     trace
     undo
-    sessions
+    sessions compactions|undo
     identity
     approvals list|show|approve|deny
     tokens list|create|revoke|rotate
@@ -43,7 +43,7 @@ fn the_tree_has_these_names() {
     credential list|get|add|sync|scan|verify|flag|order|remove
     skills list|use|info|scan|verify
     memory recall|add|eval
-    project init|status|plan|tasks|history|close|conformance|catalog
+    project init|status|plan|tasks|history|close|gc|conformance|catalog
     mcp
     logs
     doctor

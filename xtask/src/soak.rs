@@ -7,6 +7,7 @@ use clap::Subcommand;
 
 mod crash;
 mod failpoints;
+mod gateway;
 
 /// What to repeat.
 #[derive(Debug, Subcommand)]
@@ -20,6 +21,18 @@ pub(crate) enum Soak {
         #[arg(long)]
         seed: Option<u64>,
         /// Program to kill instead of a fresh release build.
+        #[arg(long)]
+        binary: Option<PathBuf>,
+    },
+    /// Loads the daemon with sockets through a reload, a rotation and a restore.
+    Gateway {
+        /// Sockets.
+        #[arg(long, default_value_t = 200)]
+        clients: usize,
+        /// Messages of each.
+        #[arg(long, default_value_t = 50)]
+        messages: usize,
+        /// Program to load instead of a fresh release build.
         #[arg(long)]
         binary: Option<PathBuf>,
     },
@@ -38,6 +51,7 @@ pub(crate) enum Soak {
 pub(crate) fn run(soak: Soak) -> Result<()> {
     match soak {
         Soak::Crash { rounds, seed, binary } => crash::run(rounds, seed, binary.as_deref()),
+        Soak::Gateway { clients, messages, binary } => gateway::run(clients, messages, binary.as_deref()),
         Soak::Failpoints { passes, binary } => failpoints::run(passes, binary.as_deref()),
     }
 }

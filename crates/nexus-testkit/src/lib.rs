@@ -9,6 +9,7 @@
 mod daemon;
 mod files;
 pub mod http;
+pub mod load;
 pub mod model;
 mod run;
 mod until;

@@ -70,7 +70,13 @@ pub(crate) fn measure(binary: &Path, _options: &Options, tokio: &Runtime, report
     report.row(
         &format!("{SESSIONS} sessions at once, model takes {}", show(MODEL_TAKES)),
         "p95 ≤ 600 ms, no error",
-        format!("p50 {}  p95 {}  p99 {}  (n={})", show(samples.p50()), show(p95), show(samples.p99()), samples.count()),
+        format!(
+            "p50 {}  p95 {}  p99 {}  (n={})",
+            show(samples.p50()),
+            show(p95),
+            show(samples.p99()),
+            samples.count()
+        ),
         Verdict::of(p95 <= P95),
     );
     report.row(

@@ -65,7 +65,9 @@ pub(crate) fn measure(binary: &Path, _options: &Options, tokio: &Runtime, report
             server.script([Reply::text("one two three four").pieces(4).hold_after(4, &gate)]);
             let accepted = client.send(message("count", Some(SESSION))).await.context("sending a message")?;
             let reached = gate.clone();
-            tokio::task::spawn_blocking(move || reached.wait_reached()).await.context("waiting at the gate")?;
+            tokio::task::spawn_blocking(move || reached.wait_reached())
+                .await
+                .context("waiting at the gate")?;
             let number = server.asked().len() - 1;
             let started = Instant::now();
             let abort = ChatAbort { session: Some(SessionLabel::new(SESSION)), workers: false };

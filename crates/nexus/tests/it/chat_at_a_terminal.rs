@@ -168,3 +168,54 @@ fn a_daemon_that_dies_under_up_is_started_again() {
     assert_eq!(terminal.wait_for_exit(), Some(0));
     assert_eq!(daemon(&workspace), None, "what it started it stopped");
 }
+
+#[test]
+fn consent_is_asked_while_a_turn_waits_for_it() {
+    let scripted = crate::scripted::Scripted::start(|_| {});
+    let mut terminal = Terminal::run(&scripted.workspace, &["chat"]);
+    terminal.wait_for("you> ", 1);
+    let message = |mark: &str| {
+        format!("WORK [[\"bash\",{{\"command\":\"echo the-{mark}\",\"network\":true}}]] {mark}\r")
+    };
+    terminal.press(&message("typed-yes"));
+    terminal.wait_for("Allow run in", 1);
+    terminal.wait_for("? [y/N]", 1);
+    terminal.press("y\r");
+    terminal.wait_for("allowed, this once", 1);
+    terminal.wait_for_prompt_after("It is done.");
+    assert_eq!(scripted.results("typed-yes"), ["the-typed-yes\n"]);
+    // Enter alone is a no.
+    terminal.press(&message("typed-no"));
+    terminal.wait_for("? [y/N]", 2);
+    terminal.press("\r");
+    terminal.wait_for("not allowed", 1);
+    terminal.wait_for("It is done.", 2);
+    let told = scripted.results("typed-no");
+    assert!(told[0].contains("the owner did not allow it"), "{told:?}");
+    let history = scripted.workspace.home().join(".local/state/nexus/history");
+    assert!(
+        !std::fs::read_to_string(history).unwrap().lines().any(|line| line == "y"),
+        "answers are no messages"
+    );
+}
+
+#[test]
+fn a_credential_that_was_found_is_asked_about_before_the_conversation() {
+    let mut workspace = Workspace::initialized(env!("CARGO_BIN_EXE_nexus"));
+    workspace.set_variable("OPENAI_API_KEY", format!("sk-{}", "t4".repeat(12)));
+    let daemon = Daemon::start(&workspace, &DaemonOptions::default());
+    let models = || daemon.post("/api/call", &serde_json::json!({"method": "models.list"})).json();
+    for (keys, source) in [("\r", "guide"), ("y\r", "credential")] {
+        let mut terminal = Terminal::run(&workspace, &["chat"]);
+        terminal.wait_for("account env:OPENAI_API_KEY", 1);
+        terminal.wait_for("[y/N", 1);
+        terminal.press(keys);
+        terminal.wait_for("you> ", 1);
+        let view = models();
+        assert!(view.to_string().contains(&format!("\"source\":\"{source}\"")), "{view}");
+    }
+    // Answered: nobody is asked again.
+    let terminal = Terminal::run(&workspace, &["chat"]);
+    terminal.wait_for("you> ", 1);
+    assert!(!terminal.seen().contains("[y/N"), "{}", terminal.seen());
+}

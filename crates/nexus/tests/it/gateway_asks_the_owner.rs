@@ -277,9 +277,11 @@ fn every_method_answers_the_owner_and_as_its_schema_says() {
         let answer = call(&daemon, method.entry().name, &params);
         // These belong to a socket or another route, or name something that is not there.
         let elsewhere = match method {
-            Method::Connect | Method::EventsSubscribe | Method::EventsUnsubscribe | Method::Metrics => {
-                Some(400)
-            }
+            Method::Connect
+            | Method::EventsSubscribe
+            | Method::EventsUnsubscribe
+            | Method::Metrics
+            | Method::Mcp => Some(400),
             Method::AgentsFilesList | Method::AgentsFilesGet | Method::AgentsFilesSet => Some(404),
             Method::GrantsRevoke | Method::TokensRotate => Some(400),
             _ => None,

@@ -29,7 +29,13 @@ fn send(daemon: &Daemon, number: usize) -> Option<String> {
         "message": format!("message {number}: where is the spare key?"), "idempotencyKey": format!("key-{number}"),
         "session": "chat:keys", "queueMode": "followup",
     });
-    let wanted = nexus_testkit::http::request("POST", daemon.port(), "/api/chat", Some(daemon.token()), &body.to_string());
+    let wanted = nexus_testkit::http::request(
+        "POST",
+        daemon.port(),
+        "/api/chat",
+        Some(daemon.token()),
+        &body.to_string(),
+    );
     let answer = nexus_testkit::http::exchange(daemon.port(), &wanted).ok()?.json();
     answer["requestId"].as_str().map(str::to_owned)
 }

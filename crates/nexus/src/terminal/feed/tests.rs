@@ -140,3 +140,77 @@ fn catching_up_shows_what_events_did_not() {
     assert_eq!(feed.catch_up(&lines), vec![said("second", false)]);
     assert_eq!(feed.catch_up(&lines), vec![]);
 }
+
+#[test]
+fn what_a_turn_used_what_failed_and_what_was_summed_up_are_lines_of_their_own() {
+    let mut feed = feed();
+    let used = |session: &str, turn: &str, input_tokens, output_tokens| {
+        event(
+            "r1",
+            BusBody::Used {
+                session: SessionLabel::new(session),
+                turn_id: TurnId::new(turn),
+                input_tokens,
+                cached_input_tokens: 0,
+                output_tokens,
+            },
+        )
+    };
+    let ended = |state| {
+        event(
+            "r1",
+            BusBody::TurnEnded {
+                request_id: RequestId::new("r1"),
+                session: SessionLabel::new(MAIN),
+                turn_id: TurnId::new("t1"),
+                state,
+            },
+        )
+    };
+    let notice = |text: &str| Show::Notice(text.to_owned());
+    feed.take(&dispatched(MAIN, "worker:1", "count"));
+    // The same turn counts up; a stranger's does not count.
+    for used in [
+        used(MAIN, "t1", 10, 1),
+        used(MAIN, "t1", 30, 3),
+        used("worker:1", "t2", 100, 7),
+        used("dm:x", "t3", 9, 9),
+    ] {
+        assert_eq!(feed.take(&used), []);
+    }
+    assert_eq!(
+        feed.take(&ended(TurnState::Final)),
+        [Show::TurnEnded(TurnState::Final), notice("130 tokens in, 10 out")]
+    );
+    assert_eq!(feed.take(&ended(TurnState::Final)), [Show::TurnEnded(TurnState::Final)], "said once");
+    let failed = |is_error| {
+        event(
+            "r1",
+            BusBody::ToolEnded {
+                session: SessionLabel::new("worker:1"),
+                turn_id: TurnId::new("t2"),
+                tool_call_id: nexus_base::id::ToolCallId::new("c"),
+                tool: "bash".to_owned(),
+                is_error,
+                duration_ms: 5,
+            },
+        )
+    };
+    assert_eq!(feed.take(&failed(true)), [notice("worker 1: bash did not work")]);
+    assert_eq!(feed.take(&failed(false)), []);
+    let compacted = event(
+        "r1",
+        BusBody::Compacted {
+            session: SessionLabel::new(MAIN),
+            turn_id: TurnId::new("t1"),
+            compaction_id: nexus_base::id::CompactionId::new("k"),
+            turns: 12,
+            tokens_before: 10,
+            tokens_after: 5,
+        },
+    );
+    assert_eq!(
+        feed.take(&compacted),
+        [notice("12 earlier turns are summed up from here on (nexus sessions compactions)")]
+    );
+}

@@ -7,11 +7,16 @@ use std::fs::{File, OpenOptions, TryLockError};
 use std::io::{Read, Seek, SeekFrom, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use crate::file::FileError;
 
 /// Longest content of a lock file that is looked at, in bytes.
 const LONGEST_CONTENT: u64 = 256;
+/// How often a lock that seems held is looked at again before that is believed.
+const MOST_LOOKS: u32 = 10;
+/// Pause between two such looks.
+const BETWEEN_LOOKS: Duration = Duration::from_millis(2);
 
 /// A lock that is held until this value is dropped.
 #[derive(Debug)]
@@ -55,7 +60,16 @@ impl HeldLock {
             .mode(0o600)
             .open(path)
             .map_err(failed)?;
-        match file.try_lock() {
+        // Whoever looks at the holder takes the lock for an instant; that is nobody to give way to.
+        let mut looks = 0;
+        let taken = loop {
+            match file.try_lock() {
+                Err(TryLockError::WouldBlock) if looks < MOST_LOOKS => looks += 1,
+                taken => break taken,
+            }
+            std::thread::sleep(BETWEEN_LOOKS);
+        };
+        match taken {
             Ok(()) => {}
             Err(TryLockError::WouldBlock) => {
                 return Err(LockError::Held {
@@ -126,6 +140,17 @@ fn read_holder(file: &mut File) -> Option<Holder> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn somebody_who_only_looks_holds_nobody_up() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("nex.pid");
+        let looker = OpenOptions::new().create(true).truncate(false).write(true).open(&path).unwrap();
+        looker.try_lock_shared().unwrap();
+        let waiting = std::thread::spawn(move || HeldLock::acquire(&path).map(drop));
+        looker.unlock().unwrap();
+        waiting.join().unwrap().unwrap();
+    }
 
     #[test]
     fn a_second_holder_learns_the_first_ones_pid() {

@@ -19,9 +19,10 @@ const LONGEST_MEMORY: usize = 4_000;
 /// Most memories asked for at once.
 const MEMORIES: u32 = 8;
 
-const CONNECT: &str = "This version of Nexus answers with the guide alone; it has no client for language models yet. A key \
-                       added with `nexus credential add` is kept as a pointer and tested with `nexus credential \
-                       verify`, ready for the version that has one.";
+const CONNECT: &str = "To let a language model answer: start Nexus with a provider's key in the environment, such as \
+                       ANTHROPIC_API_KEY or OPENAI_API_KEY, or keep one with `nexus credential add`; then agree with \
+                       `nexus models allow anthropic`. A server on this machine (Ollama, llama.cpp, LM Studio) is found by \
+                       itself. `nexus models` shows what is in use and why.";
 
 /// How the list of abilities begins.
 pub(crate) const ABILITIES_LEAD: &str = "I can:\n";

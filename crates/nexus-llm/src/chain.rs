@@ -5,6 +5,7 @@ mod keys;
 
 use std::fmt;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -167,6 +168,7 @@ impl Chain {
                     tracing::warn!(model = %link.endpoint.name, %error, code = error.code(), "a model gave no reply");
                     self.keys.failed(key, &error).await;
                     note(tried, link, key.pointer(), error.to_string());
+                    talk.remember(error);
                     let credential = matches!(next, Next::Credential);
                     return Ok(if credential { Outcome::NextCredential } else { Outcome::NextModel });
                 }
@@ -219,9 +221,15 @@ struct Talk<'a> {
     sink: ReplySink<'a>,
     cancel: &'a CancellationToken,
     shown: AtomicBool,
+    /// What went wrong last.
+    last: Mutex<Option<ModelError>>,
 }
 
 impl Talk<'_> {
+    fn remember(&self, error: ModelError) {
+        *self.last.lock().unwrap_or_else(PoisonError::into_inner) = Some(error);
+    }
+
     async fn ask(&self, client: &Client) -> Result<ModelReply, ModelError> {
         let sink = |event: ModelEvent| {
             // Reasoning is kept apart and may begin anew; words that were read may not.
@@ -253,7 +261,7 @@ impl Model for Chain {
         sink: ReplySink<'_>,
         cancel: &CancellationToken,
     ) -> Result<ModelReply, ModelError> {
-        let talk = Talk { conversation, sink, cancel, shown: AtomicBool::new(false) };
+        let talk = Talk { conversation, sink, cancel, shown: AtomicBool::new(false), last: Mutex::default() };
         let mut tried = Vec::new();
         for (number, link) in self.links.iter().enumerate() {
             let is_last = number + 1 == self.links.len();
@@ -262,7 +270,12 @@ impl Model for Chain {
                 return Ok(reply);
             }
         }
-        Err(ModelError::Exhausted { tried })
+        // A list of one says less than the thing itself.
+        let last = talk.last.into_inner().unwrap_or_else(PoisonError::into_inner);
+        match (last, tried.len()) {
+            (Some(only), 1) => Err(only),
+            (_, _) => Err(ModelError::Exhausted { tried }),
+        }
     }
 }
 

@@ -237,10 +237,11 @@ impl Client {
 
     /// What trouble in the middle of the reply means.
     fn broken(&self, error: &NetError) -> ModelError {
-        let (provider, reason) = (self.endpoint.name.provider.clone(), error.to_string());
+        let (provider, text) = (self.endpoint.name.provider.clone(), error.to_string());
         match error {
-            NetError::TimedOut { .. } => ModelError::TimedOut { provider, reason },
-            _ => ModelError::BrokenOff { provider, reason },
+            NetError::TimedOut { .. } => ModelError::TimedOut { provider, reason: text },
+            NetError::BrokenOff { reason, .. } => ModelError::BrokenOff { provider, reason: reason.clone() },
+            _ => ModelError::BrokenOff { provider, reason: text },
         }
     }
 }

@@ -69,6 +69,9 @@ pub async fn discover(net: &Net, ports: &[u16]) -> Vec<LocalServer> {
 }
 
 async fn ask(net: &Net, port: u16) -> Option<LocalServer> {
+    if !Net::listens_here(port, DEADLINE).await {
+        return None;
+    }
     let base = format!("http://127.0.0.1:{port}");
     let address = BaseUrl::parse(&base).ok()?.join("v1/models");
     let asking = async {

@@ -17,7 +17,9 @@ use nexus_net::Net;
 use nexus_session::AgentRequest;
 use nexus_store::agents::ItemKind;
 use nexus_store::{Store, StoreError};
+use nexus_workspace::Layout;
 use nexus_workspace::config::Settings;
+use nexus_workspace::trust::Trust;
 use secrecy::ExposeSecret;
 use tokio::sync::watch;
 
@@ -28,7 +30,7 @@ pub(crate) use self::choose::Choice;
 use self::guided::{Guided, Patient};
 
 /// Where the owner's answers are kept.
-const CONSENTS: &str = "models.consents";
+pub(crate) const CONSENTS: &str = "models.consents";
 /// Longest the first message waits for servers on this machine to be found.
 const LOOKING: Duration = Duration::from_secs(1);
 
@@ -41,7 +43,6 @@ pub(crate) struct Models {
     inner: Arc<Inner>,
 }
 
-#[derive(Debug)]
 struct Inner {
     options: StartOptions,
     store: Store,
@@ -51,10 +52,19 @@ struct Inner {
     answers: Arc<RwLock<Answers>>,
     local: Mutex<Vec<LocalServer>>,
     choice: RwLock<Arc<Choice>>,
+    /// The chosen models, ready to be asked; none when the guide was chosen.
+    ready: RwLock<Option<Arc<dyn Model>>>,
     /// When the credentials that the choice was made from were last changed.
     seen: Mutex<Option<SystemTime>>,
     /// Whether this machine's servers have been looked for.
     looked: watch::Sender<bool>,
+}
+
+impl std::fmt::Debug for Inner {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        // How the daemon was started holds its whole environment.
+        formatter.debug_struct("Models").field("choice", &self.choice).finish_non_exhaustive()
+    }
 }
 
 impl Models {
@@ -75,6 +85,7 @@ impl Models {
                 answers: Arc::default(),
                 local: Mutex::default(),
                 choice: RwLock::new(Arc::new(Choice::guide("nothing was looked at yet"))),
+                ready: RwLock::new(None),
                 seen: Mutex::new(None),
                 looked: watch::Sender::new(false),
             }),
@@ -169,9 +180,7 @@ impl Models {
         let choice = self.choice();
         let asked = choice.question.as_ref().and_then(|question| question.model.split_once('/'));
         match asked.filter(|_| choice.links.is_empty() && is_answerable(request)) {
-            Some((provider, model)) => {
-                ModelName { provider: provider.to_owned(), model: model.to_owned() }
-            }
+            Some((provider, model)) => ModelName { provider: provider.to_owned(), model: model.to_owned() },
             None => choice.name.clone(),
         }
     }
@@ -215,11 +224,11 @@ impl Models {
 
     fn chosen(&self, asks: bool) -> Arc<dyn Model> {
         let choice = self.choice();
-        if choice.links.is_empty() {
+        let ready = self.inner.ready.read().unwrap_or_else(PoisonError::into_inner).clone();
+        ready.unwrap_or_else(|| {
             let question = choice.question.clone().filter(|_| asks);
-            return Arc::new(Guided::new(question.map(|question| (question, self.clone()))));
-        }
-        self.chain(choice.links.clone())
+            Arc::new(Guided::new(question.map(|question| (question, self.clone()))))
+        })
     }
 
     fn chain(&self, links: Vec<nexus_llm::Link>) -> Arc<dyn Model> {
@@ -270,6 +279,8 @@ impl Models {
     fn choose_again(&self) {
         *self.inner.seen.lock().unwrap_or_else(PoisonError::into_inner) = self.credentials_stamp();
         let choice = Arc::new(self.outlook(|outlook| outlook.choose()));
+        let ready = (!choice.links.is_empty()).then(|| self.chain(choice.links.clone()));
+        *self.inner.ready.write().unwrap_or_else(PoisonError::into_inner) = ready;
         let mut kept = self.inner.choice.write().unwrap_or_else(PoisonError::into_inner);
         if kept.name != choice.name || kept.source != choice.source {
             tracing::info!(model = %choice.name, reason = choice.reason, "the model in use");
@@ -310,6 +321,23 @@ impl Models {
         let index = self.inner.options.layout.credentials().join("index.json");
         std::fs::metadata(index).and_then(|found| found.modified()).ok()
     }
+}
+
+/// Chooses as the daemon would at its start, before it has looked for servers on this machine. `kept` are
+/// the answers of earlier lives.
+pub(crate) fn look(layout: &Layout, settings: &Settings, trust: Trust, kept: Option<&str>) -> Choice {
+    let trusted = trust.is_trusted();
+    let answers =
+        kept.filter(|_| trusted).and_then(|kept| serde_json::from_str(kept).ok()).unwrap_or_default();
+    let outlook = choose::Outlook {
+        settings,
+        trusted,
+        folder: CredentialFolder::new(layout.credentials()),
+        rules: rules(settings),
+        answers: &answers,
+        local: &[],
+    };
+    outlook.choose()
 }
 
 /// Names a credential's account as answers are kept.

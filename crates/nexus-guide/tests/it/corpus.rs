@@ -55,7 +55,7 @@ fn taken_for(text: &str) -> (&'static str, String) {
         ("I am the offline guide and understand", "help"),
         ("No worker of mine", "cancel"),
         ("It is ", "time"),
-        ("I am the offline guide, no language model. This version", "connect"),
+        ("I am the offline guide, no language model. To let", "connect"),
         ("You are welcome", "thanks"),
         ("Goodbye", "bye"),
         ("Nothing has failed", "retry"),

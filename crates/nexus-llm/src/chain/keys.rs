@@ -75,7 +75,10 @@ impl Keys {
         let found = blocking(move || {
             let folder = CredentialFolder::new(keys.resolver.folder());
             let found = folder.choose(&chosen, keys.account.as_ref(), &keys.rules);
-            found.map(|found| (found, resting(&folder, &chosen)))
+            found.map(|found| {
+                let resting = if found.is_empty() { resting(&folder, &chosen) } else { None };
+                (found, resting)
+            })
         });
         let (candidates, resting) = found.await?.map_err(|error| error.to_string())?;
         let total = candidates.len();
@@ -86,9 +89,10 @@ impl Keys {
             usable.into_iter().map(|one| Key { candidate: Some(one), has_peers }).collect();
         match (usable.is_empty(), required) {
             (false, _) => Ok(usable),
-            (true, false) => Ok(vec![Key::NONE]),
-            (true, true) if total > 0 => Err("its credential waits for your yes".to_owned()),
-            (true, true) => Err(resting.unwrap_or_else(|| format!("no credential for {service}"))),
+            // Those that rest or are broken are no reason to come without one.
+            (true, false) if resting.is_none() => Ok(vec![Key::NONE]),
+            (true, _) if total > 0 => Err("its credential waits for your yes".to_owned()),
+            (true, _) => Err(resting.unwrap_or_else(|| format!("no credential for {service}"))),
         }
     }
 

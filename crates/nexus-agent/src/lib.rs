@@ -26,7 +26,7 @@ pub use compaction::{Cause as CompactionCause, Compacted, Window};
 pub use context::{ContextRecord, RememberedFact, SizedCount};
 pub use estimate::Calibration;
 pub use project_tool::ProjectTool;
-pub use prompt::{Assignment, PromptPart, RoleSection, SystemPrompt};
+pub use prompt::{Assignment, PromptPart, Prompts, RoleSection, SystemPrompt};
 pub use scope::{Done, RunFacts, Scope};
 pub use taint::{Level as TaintLevel, Taint};
 pub use toolbox::Toolbox;

@@ -5,7 +5,8 @@
 
 mod texts;
 
-use std::sync::Arc;
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use nexus_base::file::{self, FileError};
 use nexus_base::id::SessionLabel;
@@ -13,6 +14,7 @@ use nexus_base::text::shorten;
 use nexus_workspace::Layout;
 use nexus_workspace::config::Settings;
 use nexus_workspace::persona::{self, Persona, PersonaText};
+use nexus_workspace::watched::Watched;
 use serde::{Deserialize, Serialize};
 
 use crate::turn::Role;
@@ -25,6 +27,8 @@ const LONGEST_RULES: usize = 32 * 1024;
 const LARGEST_FILE: u64 = 1024 * 1024;
 /// Longest body of a catalog role, in bytes.
 const LONGEST_ROLE: usize = 16 * 1024;
+/// Most prompts kept: one for each kind of channel and persona.
+const MOST_PROMPTS: usize = 16;
 /// How much of its task a worker's header names; the task itself is its first message.
 const NAMED_TASK: usize = 160;
 
@@ -68,6 +72,47 @@ pub struct RoleSection {
     pub name: String,
     /// What it says.
     pub body: String,
+}
+
+/// Prompts that were put together lately, until a file they are made of changes.
+#[derive(Debug, Default)]
+pub struct Prompts {
+    kept: Mutex<HashMap<String, Arc<Watched<SystemPrompt>>>>,
+}
+
+impl Prompts {
+    /// Returns the prompt of a role as the workspace is now.
+    pub(crate) fn assemble(
+        &self,
+        layout: &Layout,
+        settings: &Settings,
+        role: Role,
+        session: &SessionLabel,
+        assignment: &Assignment,
+    ) -> Result<SystemPrompt, FileError> {
+        let make = || {
+            let mut sources = persona::sources(layout);
+            sources.extend([layout.agents_md(), layout.bootstrap_md()]);
+            Ok((assemble(layout, settings, role, session, assignment)?, sources))
+        };
+        // A worker has its prompt for itself and is gone soon.
+        if role == Role::Worker || *assignment != Assignment::default() {
+            return make().map(|(prompt, _)| prompt);
+        }
+        let key = format!(
+            "{} {}",
+            channel_of(session).unwrap_or_default(),
+            settings.agent.id.as_deref().unwrap_or_default()
+        );
+        let watched = {
+            let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
+            if kept.len() >= MOST_PROMPTS {
+                kept.clear();
+            }
+            Arc::clone(kept.entry(key).or_default())
+        };
+        watched.get(make)
+    }
 }
 
 /// Puts the system prompt of a role together from the workspace as it is now.

@@ -21,7 +21,7 @@ use crate::history::{Past, PastCall, PastMessage, PastTurn, append, summary_text
 use crate::ports::{
     Approve, Call, Dispatch, Hooks, Ledger, LedgerError, ProgressSink, Spending, Step, TurnFacts,
 };
-use crate::prompt::{self, Assignment, SystemPrompt};
+use crate::prompt::{Assignment, Prompts, SystemPrompt};
 use crate::scope::RunFacts;
 use crate::toolbox::Toolbox;
 
@@ -60,6 +60,8 @@ pub struct AgentParts {
     pub window: Window,
     /// What it was made for.
     pub assignment: Assignment,
+    /// Prompts that were put together lately.
+    pub prompts: Arc<Prompts>,
 }
 
 /// One agent, ready to take turns.
@@ -170,7 +172,8 @@ impl Agent {
         let mut record = input.told.clone().unwrap_or_default();
         let assignment = &self.parts.assignment;
         let (layout, settings) = (&self.parts.layout, &self.parts.settings);
-        let prompt = match prompt::assemble(layout, settings, input.role, &input.facts.session, assignment) {
+        let session = &input.facts.session;
+        let prompt = match self.parts.prompts.assemble(layout, settings, input.role, session, assignment) {
             Ok(prompt) => prompt,
             Err(error) => {
                 let cause = std::error::Error::source(&error).map(ToString::to_string).unwrap_or_default();

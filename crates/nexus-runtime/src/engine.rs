@@ -51,7 +51,8 @@ pub(crate) struct Workshop {
     outfit: Outfit,
     pub(crate) costs: Costs,
     prompts: Arc<Prompts>,
-    current_persona: Watched<Option<Persona>>,
+    /// What the settings name, and the persona that was found for it.
+    current_persona: Watched<(Option<String>, Option<Persona>)>,
     pub(crate) consent: OwnerConsent,
     pub(crate) automations: Slot,
     pub(crate) projects: Arc<Projects>,
@@ -117,11 +118,17 @@ impl Workshop {
     }
 
     fn persona(&self) -> Option<Persona> {
+        let settings = self.settings();
         let read = || {
-            let persona = persona::active_persona(&self.layout, &self.settings())?;
-            Ok::<_, FileError>((persona, persona::sources(&self.layout)))
+            let persona = persona::active_persona(&self.layout, &settings)?;
+            Ok::<_, FileError>(((settings.agent.id.clone(), persona), persona::sources(&self.layout)))
         };
-        self.current_persona.get(read).unwrap_or_else(|error| {
+        let mut current = self.current_persona.get(read);
+        if current.as_ref().is_ok_and(|(id, _)| *id != settings.agent.id) {
+            self.current_persona.forget();
+            current = self.current_persona.get(read);
+        }
+        current.map(|(_, persona)| persona).unwrap_or_else(|error| {
             tracing::warn!(%error, "the persona could not be read");
             None
         })

@@ -13,6 +13,8 @@ use crate::convert::past_of;
 
 /// Most bytes of conversations kept in memory, all sessions together.
 const MOST_BYTES: usize = 4 * 1024 * 1024;
+/// Sessions in which automations work for themselves.
+const AUTOMATIONS: &str = "meeseeks:";
 /// What a kept turn costs beside its texts, in bytes.
 const OVERHEAD: usize = 256;
 
@@ -34,6 +36,10 @@ impl Pasts {
     /// Returns what a claimed turn follows on.
     pub(crate) async fn of(&self, agents: &Agents, claimed: &ClaimedTurn) -> Result<Past, StoreError> {
         let Some(parent) = &claimed.turn.parent else { return Ok(Past::default()) };
+        // What an automation does for itself is one thing at a time; its folder is what it remembers by.
+        if claimed.session.label.as_str().starts_with(AUTOMATIONS) {
+            return Ok(Past::default());
+        }
         if let Some(kept) = self.lock().1.get(&claimed.session.label)
             && kept.head == *parent
         {

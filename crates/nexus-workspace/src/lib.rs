@@ -14,6 +14,7 @@ mod root;
 pub mod skills;
 pub mod templates;
 pub mod trust;
+pub mod watched;
 
 pub use layout::{Layout, LayoutOverrides};
 pub use root::{ResolvedRoot, RootError, RootRequest, RootSource, resolve_root};

@@ -4,7 +4,7 @@
 mod front_matter;
 mod slug;
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
 use nexus_base::file::{FileError, read_text};
@@ -94,6 +94,20 @@ pub fn active_persona(layout: &Layout, settings: &Settings) -> Result<Option<Per
     let user = read_user(layout)?;
     let name = identity.front_matter().get("name").unwrap_or(slug.as_str()).to_owned();
     Ok(Some(Persona { slug, name, identity, soul, user }))
+}
+
+/// Returns every file and folder that decides which persona is in use and what it says.
+pub fn sources(layout: &Layout) -> Vec<PathBuf> {
+    let folder = layout.agents();
+    let mut paths = vec![layout.state().to_owned(), layout.user_identity()];
+    paths.extend(layout.user_identity().parent().map(Path::to_owned));
+    // A folder that cannot be listed is an error for whoever reads the persona, not here.
+    for name in subfolders(&folder, layout.state()).unwrap_or_default() {
+        let one = folder.join(name);
+        paths.extend([one.join("IDENTITY.md"), one.join("SOUL.md"), one]);
+    }
+    paths.push(folder);
+    paths
 }
 
 /// Returns the user's profile, when it exists.

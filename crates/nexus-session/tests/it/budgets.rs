@@ -80,9 +80,13 @@ async fn a_day_that_is_used_up_asks_no_model_and_the_use_is_shown() {
     let room = Room::with(Script::new(vec![("", vec![Act::Say("hello")])]), limits(), extras);
     let first = room.say("hi", ItemMode::Followup).await;
     assert_eq!(room.texts(&first).await, ["hello"]);
-    let used = room.watcher.events.lock().unwrap().iter().any(
-        |event| matches!(event, BusBody::Used { input_tokens: 10, output_tokens: 5, .. }),
-    );
+    let used = room
+        .watcher
+        .events
+        .lock()
+        .unwrap()
+        .iter()
+        .any(|event| matches!(event, BusBody::Used { input_tokens: 10, output_tokens: 5, .. }));
     assert!(used);
     let second = room.say("hi", ItemMode::Followup).await;
     let told = room.texts(&second).await;

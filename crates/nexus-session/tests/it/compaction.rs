@@ -42,7 +42,9 @@ async fn old_turns_become_a_summary_that_can_be_looked_at_and_taken_back() {
     assert_eq!((first.cause, first.author.as_str()), (CompactionCause::ContextLimit, "test/script"));
     assert_eq!(first.summary.as_deref(), Some("They asked long questions about words."));
     assert!(first.tokens_after * 100 <= 24_000 * 62, "{first:?}");
-    assert!(room.watcher.events.lock().unwrap().iter().any(|event| matches!(event, BusBody::Compacted { .. })));
+    assert!(
+        room.watcher.events.lock().unwrap().iter().any(|event| matches!(event, BusBody::Compacted { .. }))
+    );
 
     // Rules and identity are there as before, and the last three turns word for word.
     let request = room.say("qq-last", ItemMode::Followup).await;
@@ -129,7 +131,11 @@ async fn a_long_result_is_sent_shortened_and_stays_whole_in_the_ledger_and_after
     let seen = again.model.seen.lock().unwrap();
     let (before, after) = (&seen[seen.len() - 2], &seen[seen.len() - 1]);
     assert!(format!("{:?}", after.messages).contains("bytes left out of"));
-    assert_eq!(before.messages[..], after.messages[..before.messages.len()], "the same bytes after a restart");
+    assert_eq!(
+        before.messages[..],
+        after.messages[..before.messages.len()],
+        "the same bytes after a restart"
+    );
 }
 
 #[tokio::test]

@@ -8,8 +8,8 @@ use nexus_agent::ContextRecord;
 use nexus_agent::ports::{Enrichment, Hooks, TurnFacts};
 use nexus_llm::Conversation;
 use nexus_memory::{Memory, Provenance};
-use nexus_store::agents::ItemMode;
 use nexus_protocol::framing;
+use nexus_store::agents::ItemMode;
 
 use crate::support::{Act, Extras, Room, Script, limits};
 
@@ -44,9 +44,12 @@ async fn facts_and_additions_stand_in_the_block_and_in_the_record() {
     let extras = Extras { hooks: Arc::clone(&hooks) as Arc<dyn Hooks>, ..Extras::default() };
     let room = Room::with(model, limits(), extras);
     let memory = Memory::new(&room.store);
-    for fact in
-        ["The spare key is under the blue pot", "The shed key hangs inside", "The garden key is with Ada", "Key lime"]
-    {
+    for fact in [
+        "The spare key is under the blue pot",
+        "The shed key hangs inside",
+        "The garden key is with Ada",
+        "Key lime",
+    ] {
         memory.remember(fact, None, Provenance::Owner).await.unwrap();
     }
     memory.remember("The spare key is for strangers", None, Provenance::Untrusted).await.unwrap();

@@ -240,6 +240,7 @@ impl Engine for TestEngine {
                 task: request.session.task.clone(),
                 ..nexus_agent::Assignment::default()
             },
+            prompts: Arc::default(),
         }))
     }
 

@@ -133,7 +133,8 @@ fn undo(context: &Context, id: &str, format: Format) -> Outcome {
     // Whoever holds the workspace writes: the daemon if it runs, else this command.
     let view = match HeldLock::acquire(&layout.lock()) {
         Ok(lock) => {
-            let store = Store::open(&layout.data(), OpenMode::ReadWrite).map_err(|error| store_failure(&error))?;
+            let store =
+                Store::open(&layout.data(), OpenMode::ReadWrite).map_err(|error| store_failure(&error))?;
             let undone = super::client_runtime()?.block_on(async {
                 let undone = store.agents().undo_compaction(&CompactionId::new(id)).await;
                 store.close().await;

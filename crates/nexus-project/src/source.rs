@@ -17,16 +17,30 @@ Cut the work into tasks with task_add (deps say what waits for what), begin thos
 task_update current. When all is done, task_close archives the cycle. Before deciding again what was decided \
 before, look with history_search. Reports for others go to artifact_write.";
 
+/// Said by every tool where no project is named.
+const UNNAMED: &str = "no project is named; name its folder where this server's address or command is set, \
+    as ?project=/absolute/path or --project PATH";
+
 /// The tools of one project.
 #[derive(Debug, Clone)]
 pub struct ProjectTools {
-    project: Arc<Project>,
+    project: Option<Arc<Project>>,
 }
 
 impl ProjectTools {
     /// Takes a project.
     pub fn new(project: Project) -> Self {
-        Self { project: Arc::new(project) }
+        Self { project: Some(Arc::new(project)) }
+    }
+
+    /// The tools without a project: a client sees them, and each call says what is missing.
+    pub fn unnamed() -> Self {
+        Self { project: None }
+    }
+
+    /// Returns the project's folder.
+    pub fn root(&self) -> Option<&Path> {
+        self.project.as_ref().map(|project| project.root())
     }
 
     /// Takes the folder at `root` as a project; nothing is made.
@@ -63,7 +77,9 @@ impl ToolSource for ProjectTools {
         let Some(tool) = Tool::named(name) else {
             return Box::pin(std::future::ready(failed(&format!("there is no tool {name}"))));
         };
-        let project = Arc::clone(&self.project);
+        let Some(project) = self.project.clone() else {
+            return Box::pin(std::future::ready(failed(UNNAMED)));
+        };
         Box::pin(async move {
             // Locks and syncs block; whoever else waits for this thread should not.
             match tokio::task::spawn_blocking(move || answer(&project, tool, &arguments)).await {

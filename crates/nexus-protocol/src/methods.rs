@@ -138,6 +138,8 @@ methods! {
     Status = "status" Iam "status" Read,
     /// The daemon's figures; over HTTP only, as text.
     Metrics = "metrics" Iam "metrics" Read,
+    /// The tools of a project for other programs; over HTTP only, in MCP's own form.
+    Mcp = "mcp" Iam "mcp" Write,
     /// The last lines of the daemon's log.
     LogsTail = "logs.tail" Iam "logs" Read,
     /// Says something to a session.

@@ -56,6 +56,8 @@ fn shapes(method: Method, generator: &mut SchemaGenerator) -> (Value, Value) {
         Method::Connect => of(shape::<ws::Connect>(), shape::<ws::HelloOk>()),
         Method::Health => of(shape::<control::Nothing>(), shape::<status::HealthReport>()),
         Method::Status => of(shape::<control::Nothing>(), shape::<answers::WorkspaceStatus>()),
+        // Messages of another protocol, as that protocol has them.
+        Method::Mcp => of(shape::<Map<String, Value>>(), shape::<Map<String, Value>>()),
         // Prometheus text, and a JSON Schema itself.
         Method::Metrics => of(shape::<control::Nothing>(), shape::<String>()),
         Method::ConfigSchema => of(shape::<control::Nothing>(), shape::<Map<String, Value>>()),

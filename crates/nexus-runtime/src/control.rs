@@ -25,6 +25,7 @@ use tokio::sync::watch;
 
 use crate::boot::StartOptions;
 use crate::runtime::Runtime;
+use crate::tool_sources::ToolSources;
 use crate::{RuntimeError, report};
 
 pub use self::automations::sample;
@@ -45,6 +46,8 @@ pub(crate) struct Control {
     pub(crate) tokens_changed: watch::Sender<u64>,
     /// One configuration edit at a time.
     pub(crate) editing: tokio::sync::Mutex<()>,
+    /// Projects whose tools other programs asked for.
+    pub(crate) tool_sources: ToolSources,
 }
 
 impl Control {
@@ -54,6 +57,7 @@ impl Control {
             tokens: Tokens::new(identity.clone()),
             tokens_changed: watch::Sender::new(0),
             editing: tokio::sync::Mutex::new(()),
+            tool_sources: ToolSources::default(),
         }
     }
 }
@@ -71,7 +75,11 @@ impl Runtime {
     ) -> Result<Value, RuntimeError> {
         self.permit(caller, method)?;
         match method {
-            Method::Connect | Method::EventsSubscribe | Method::EventsUnsubscribe | Method::Metrics => {
+            Method::Connect
+            | Method::EventsSubscribe
+            | Method::EventsUnsubscribe
+            | Method::Metrics
+            | Method::Mcp => {
                 Err(invalid(format!("{} belongs to a connection of its own kind", method.entry().name)))
             }
             Method::Health => {

@@ -24,6 +24,7 @@ pub mod report;
 mod run_socket;
 mod runtime;
 mod signals;
+mod tool_sources;
 pub mod skills;
 mod spending;
 

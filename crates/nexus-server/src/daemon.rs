@@ -1,10 +1,12 @@
 //! What the routes need of the daemon, so that they can be tested without booting one.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use nexus_protocol::chat::{ChatAbort, ChatAborted, ChatAccepted, ChatHistory, ChatSend, ChatWaited};
 use nexus_protocol::methods::Method;
 use nexus_protocol::status::{Health, HealthReport, SessionView};
+use nexus_protocol::tool::ToolSource;
 use nexus_protocol::trace::{RequestSummary, RequestView};
 use nexus_runtime::{BusReader, Caller, Runtime, RuntimeError};
 use serde::de::DeserializeOwned;
@@ -52,6 +54,7 @@ pub(crate) trait Daemon: Clone + Send + Sync + 'static {
     ) -> impl Future<Output = Result<Value, RuntimeError>> + Send;
     fn redact(&self, text: &str) -> String;
     fn metrics(&self) -> String;
+    fn tools(&self, project: Option<&str>) -> Result<Arc<dyn ToolSource>, RuntimeError>;
     fn stopping(&self) -> impl Future<Output = ()> + Send;
 }
 
@@ -127,6 +130,10 @@ impl Daemon for Runtime {
 
     fn metrics(&self) -> String {
         Self::metrics(self)
+    }
+
+    fn tools(&self, project: Option<&str>) -> Result<Arc<dyn ToolSource>, RuntimeError> {
+        Self::tools(self, project)
     }
 
     async fn stopping(&self) {

@@ -139,6 +139,7 @@ pub(crate) fn table<D: Daemon>() -> Vec<Route<D>> {
         Route::get("/api/sessions", Method(Name::SessionsList), get(sessions::<D>)),
         Route::get("/api/events/stream", Method(Name::EventsSubscribe), get(event_stream::<D>)),
         Route::get("/metrics", Method(Name::Metrics), get(metrics::<D>)),
+        Route::post("/mcp", Method(Name::Mcp), post(mcp::<D>)),
     ]
 }
 
@@ -212,6 +213,28 @@ async fn metrics<D: Daemon>(State(shared): State<Shared<D>>) -> Response<Body> {
     let kind = axum::http::HeaderValue::from_static("text/plain; version=0.0.4; charset=utf-8");
     response.headers_mut().insert(axum::http::header::CONTENT_TYPE, kind);
     response
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct ToolsOf {
+    project: Option<String>,
+}
+
+/// The tools of a project in MCP's own form. The gate has checked token, host and origin by now, and
+/// redacts the answer, which is one JSON text.
+async fn mcp<D: Daemon>(
+    State(shared): State<Shared<D>>,
+    Parameters(of): Parameters<ToolsOf>,
+    request: Request,
+) -> Answer {
+    let mut endpoint = nexus_mcp::endpoint(shared.daemon.tools(of.project.as_deref())?);
+    let answered = tower_service::Service::call(&mut endpoint, request).await;
+    let response = match answered {
+        Ok(response) => response,
+        Err(impossible) => match impossible {},
+    };
+    Ok(response.map(Body::new))
 }
 
 async fn no_such_route() -> Refusal {

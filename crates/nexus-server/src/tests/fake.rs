@@ -7,6 +7,7 @@ use nexus_protocol::bus::BusBody;
 use nexus_protocol::chat::{ChatAbort, ChatAborted, ChatAccepted, ChatHistory, ChatSend, ChatWaited};
 use nexus_protocol::methods::Method;
 use nexus_protocol::status::{Health, HealthReport, SessionView};
+use nexus_protocol::tool::{MergedTools, ToolSource};
 use nexus_protocol::trace::{RequestSummary, RequestView};
 use nexus_runtime::{Bus, BusReader, Caller, RuntimeError};
 use nexus_testkit::client::Client;
@@ -182,6 +183,15 @@ impl Daemon for Fake {
 
     fn metrics(&self) -> String {
         "nexus_up 1\n".to_owned()
+    }
+
+    fn tools(&self, project: Option<&str>) -> Result<Arc<dyn ToolSource>, RuntimeError> {
+        match project {
+            Some(project) if !project.starts_with('/') => {
+                Err(RuntimeError::Invalid { message: "absolute".to_owned(), hint: None })
+            }
+            _ => Ok(Arc::new(MergedTools::default())),
+        }
     }
 
     async fn stopping(&self) {

@@ -19,7 +19,7 @@ fn closed_paths() -> Vec<&'static str> {
 fn only_health_is_open_and_only_the_socket_takes_its_token_later() {
     assert_eq!(paths(|access| access == Access::Anyone), ["/health"]);
     assert_eq!(paths(|access| access == Access::Handshake), ["/ws"]);
-    assert_eq!(closed_paths().len(), 10);
+    assert_eq!(closed_paths().len(), 11);
 }
 
 #[test]

@@ -4,6 +4,8 @@ use std::io::{BufRead as _, BufReader, Write as _};
 use std::path::Path;
 use std::process::{Child, ChildStdin, ChildStdout, Command, Output, Stdio};
 
+use nexus_testkit::http::{self, Answer};
+use nexus_testkit::{Daemon, DaemonOptions, Workspace};
 use serde_json::{Value, json};
 
 struct Client {
@@ -152,4 +154,52 @@ fn fixtures_hold_through_a_server() {
     let output = conformance(folder.path(), &["--at-least", "1000"]);
     assert_eq!(output.status.code(), Some(1));
     assert!(String::from_utf8_lossy(&output.stderr).contains("fixtures were run, not 1000"), "{output:?}");
+}
+
+fn web(daemon: &Daemon, target: &str, token: Option<&str>, extra: &str, body: &Value) -> Answer {
+    let body = body.to_string();
+    let token = token.map(|token| format!("Authorization: Bearer {token}\r\n")).unwrap_or_default();
+    let request = format!(
+        "POST {target} HTTP/1.1\r\nHost: 127.0.0.1:{}\r\nConnection: close\r\n{token}{extra}\
+         Content-Type: application/json\r\nAccept: application/json, text/event-stream\r\n\
+         Content-Length: {}\r\n\r\n{body}",
+        daemon.port(),
+        body.len(),
+    );
+    http::exchange(daemon.port(), request.as_bytes()).unwrap()
+}
+
+#[test]
+fn the_daemon_serves_the_project_that_is_named() {
+    let workspace = Workspace::new(env!("CARGO_BIN_EXE_nexus"));
+    workspace.nexus(&["init"]).ok();
+    let daemon = Daemon::start(&workspace, &DaemonOptions::default());
+    let folder = tempfile::tempdir().unwrap();
+    let target = format!("/mcp?project={}", folder.path().display());
+    let token = Some(daemon.token());
+    let call = |tool: &str, arguments: Value| {
+        json!({ "jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": { "name": tool, "arguments": arguments } })
+    };
+    let add = call("task_add", json!({ "title": "t", "context": daemon.token() }));
+    let answer = web(&daemon, &target, token, "", &add);
+    assert_eq!(answer.status, 200, "{}", answer.body);
+    let said = answer.json();
+    assert_eq!(said["result"]["isError"], false, "{said}");
+    assert!(!answer.body.contains(daemon.token()), "what a tool says passes the redactor");
+    assert!(folder.path().join(".nexus/state/tasks.json").exists());
+    // The rules of every other route hold here.
+    assert_eq!(web(&daemon, &target, None, "", &add).status, 401);
+    assert_eq!(web(&daemon, &target, token, "Origin: http://evil.example\r\n", &add).status, 403);
+    assert_eq!(daemon.get("/mcp").status, 405);
+    let unnamed = web(&daemon, "/mcp", token, "", &call("task_list", json!({}))).json();
+    assert!(unnamed["result"]["content"][0]["text"].as_str().unwrap().contains("no project is named"), "{unnamed}");
+    let state = format!("/mcp?project={}", workspace.root().join("state").display());
+    for wrong in ["/mcp?project=relative", "/mcp?project=/no/such/folder", "/mcp?other=1", &state] {
+        assert_eq!(web(&daemon, wrong, token, "", &add).status, 400, "{wrong}");
+    }
+    let huge = call("task_add", json!({ "title": "t", "context": "x".repeat(10 * 1024 * 1024) }));
+    let refused = web(&daemon, &target, token, "", &huge).json();
+    assert!(refused["result"]["content"][0]["text"].as_str().unwrap().contains("allowed"), "{refused}");
+    let list = web(&daemon, &target, token, "", &call("task_list", json!({}))).json();
+    assert!(list["result"]["content"][0]["text"].as_str().unwrap().contains("\"total\":1"), "{list}");
 }

@@ -82,6 +82,10 @@ where
     let mut signals = Signals::listen().map_err(StartError::Serve)?;
     let mut steps = Steps::default();
     let mut lock = steps.step("lock", || take_lock(&options.layout))?;
+    let swept = crate::left_over::sweep(&options.layout, &options.trust_folder);
+    if swept > 0 {
+        tracing::info!(swept, "temporary files of writes that never ended were removed");
+    }
     let loaded = steps.step("config", || load(&options))?;
     let store = steps.step("databases", || {
         Ok::<_, StartError>(Store::open(&options.layout.data(), OpenMode::ReadWrite)?)

@@ -48,6 +48,7 @@ pub fn init(layout: &Layout, trusted: &TrustFolder) -> Result<InitReport, InitEr
         nexus_base::failpoint::hit("init.database");
     }
     if let Some(lock) = lock {
+        crate::left_over::sweep(layout, trusted);
         lock.release();
     }
     Ok(report)

@@ -13,6 +13,7 @@ mod engine;
 mod error;
 mod hooks;
 mod init;
+mod left_over;
 mod models;
 mod observer;
 mod outfit;

@@ -159,6 +159,10 @@ fn a_death_during_init_is_repaired() {
             assert_killed(Some(dying.status), &place);
             workspace.init();
             assert_eq!(listing(workspace.root()), whole, "init after {place}");
+            // Half-written files that are old enough to be nobody's go; a young one may be somebody's.
+            age_left_overs(workspace.root());
+            workspace.init();
+            assert_eq!(left_overs(workspace.root()), Vec::<std::path::PathBuf>::new(), "after {place}");
             let before = contents(workspace.root());
             workspace.init();
             assert!(contents(workspace.root()) == before, "a further init after {place} changed something");
@@ -244,6 +248,21 @@ fn listing(root: &Path) -> BTreeMap<String, u32> {
             (relative(root, &path), mode)
         })
         .collect()
+}
+
+fn left_overs(root: &Path) -> Vec<std::path::PathBuf> {
+    let mut found = files(root);
+    found.retain(|path| {
+        path.file_name().is_some_and(|name| name.to_string_lossy().starts_with(".nexus-tmp-"))
+    });
+    found
+}
+
+fn age_left_overs(root: &Path) {
+    let long_ago = std::time::SystemTime::now() - Duration::from_secs(3600);
+    for path in left_overs(root) {
+        std::fs::File::options().write(true).open(path).unwrap().set_modified(long_ago).unwrap();
+    }
 }
 
 fn contents(root: &Path) -> BTreeMap<String, Vec<u8>> {

@@ -1,9 +1,10 @@
 //! `nexus chat`: talks to a daemon that runs already.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use clap::Args;
 use nexus_base::id::SessionLabel;
+use nexus_project::Project;
 use nexus_protocol::chat::LONGEST_MESSAGE;
 
 use crate::context::Context;
@@ -25,7 +26,7 @@ pub(crate) struct Arguments {
     /// Say this, wait for the answer and everything it leads to, print it and leave
     #[arg(short, long, value_name = "TEXT")]
     message: Option<String>,
-    /// Session to talk in; the owner's own when absent
+    /// Session to talk in; the owner's own when absent, or the project's when one is named
     #[arg(long, value_name = "LABEL")]
     session: Option<String>,
     /// Folder of the project this is about
@@ -38,10 +39,9 @@ pub(crate) struct Arguments {
 
 /// Runs `nexus chat`.
 pub(crate) fn run(context: &Context, arguments: &Arguments) -> Outcome {
-    let place = Place {
-        session: arguments.session.as_deref().map(SessionLabel::new),
-        project: arguments.project.as_deref().map(project).transpose()?,
-    };
+    let project = arguments.project.as_deref().map(project).transpose()?;
+    let about = project.as_deref().map(|path| SessionLabel::new(Project::conversation(Path::new(path))));
+    let place = Place { session: arguments.session.as_deref().map(SessionLabel::new).or(about), project };
     let message = arguments.message.as_deref().map(checked).transpose()?;
     // Says at once that nothing runs, before any thread or connection is made.
     context.client()?;
@@ -53,7 +53,7 @@ pub(crate) fn run(context: &Context, arguments: &Arguments) -> Outcome {
                 let style = if arguments.json { Style::Json } else { Style::Bare };
                 terminal::send_one(link, message, style).await
             }
-            None => talk(link, arguments.json).await,
+            None => talk(context, link, arguments.json).await,
         }
     });
     // A thread may still wait for a key or a line; it ends with the process.
@@ -62,11 +62,12 @@ pub(crate) fn run(context: &Context, arguments: &Arguments) -> Outcome {
 }
 
 /// Talks at the terminal, or line by line when stdin is none or JSON is wanted.
-pub(crate) async fn talk(link: Link, json: bool) -> Outcome {
+pub(crate) async fn talk(context: &Context, link: Link, json: bool) -> Outcome {
     if json {
         return terminal::pipe(link, Style::Json).await;
     }
     if output::stdin_is_terminal() && output::stdout_is_terminal() {
+        super::models::ask(context).await?;
         return terminal::converse(link).await;
     }
     terminal::pipe(link, Style::Transcript).await
@@ -85,7 +86,7 @@ fn checked(message: &str) -> Result<String, Failure> {
 }
 
 /// Returns a project folder as the daemon takes it.
-pub(crate) fn project(path: &std::path::Path) -> Result<String, Failure> {
+pub(crate) fn project(path: &Path) -> Result<String, Failure> {
     let absolute = std::path::absolute(path)
         .map_err(|error| Failure::new(format!("project {}: {error}", path.display())).exit(Exit::Usage))?;
     absolute

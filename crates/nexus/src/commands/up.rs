@@ -81,7 +81,7 @@ pub(crate) fn run(context: &Context, arguments: &Arguments) -> Outcome {
         }
         let place = Place { session: None, project };
         tokio::select! {
-            outcome = super::chat::talk(Link::new(context, place), arguments.json) => outcome,
+            outcome = super::chat::talk(context, Link::new(context, place), arguments.json) => outcome,
             failure = keep_alive(started.as_mut()) => Err(failure),
         }
     });

@@ -8,6 +8,7 @@ use clap::Subcommand;
 mod crash;
 mod failpoints;
 mod gateway;
+mod project;
 
 /// What to repeat.
 #[derive(Debug, Subcommand)]
@@ -36,6 +37,21 @@ pub(crate) enum Soak {
         #[arg(long)]
         binary: Option<PathBuf>,
     },
+    /// Has eight processes work on one project at once, then kills some at random moments.
+    Project {
+        /// Kills.
+        #[arg(long, default_value_t = 200)]
+        rounds: usize,
+        /// Calls of all eight together.
+        #[arg(long, default_value_t = 4000)]
+        calls: usize,
+        /// Where the randomness starts; printed, so that a run can be repeated.
+        #[arg(long)]
+        seed: Option<u64>,
+        /// Program to kill instead of a fresh release build.
+        #[arg(long)]
+        binary: Option<PathBuf>,
+    },
     /// Kills the daemon at every pass of every failpoint of a conversation.
     Failpoints {
         /// Passes of one failpoint to die at, at most.
@@ -52,6 +68,7 @@ pub(crate) fn run(soak: Soak) -> Result<()> {
     match soak {
         Soak::Crash { rounds, seed, binary } => crash::run(rounds, seed, binary.as_deref()),
         Soak::Gateway { clients, messages, binary } => gateway::run(clients, messages, binary.as_deref()),
+        Soak::Project { rounds, calls, seed, binary } => project::run(rounds, calls, seed, binary.as_deref()),
         Soak::Failpoints { passes, binary } => failpoints::run(passes, binary.as_deref()),
     }
 }

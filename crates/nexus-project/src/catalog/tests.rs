@@ -100,3 +100,30 @@ fn requests_are_found_with_their_keys() {
     );
     macros::requests("{{two p=>>END}}\nnever").unwrap_err();
 }
+
+proptest::proptest! {
+    #[test]
+    fn any_text_is_searched_for_requests_without_harm(text in "[a-z{}=\"<> \\n\\[\\]]{0,80}") {
+        if let Ok(found) = macros::requests(&text) {
+            for request in found {
+                // A request stands where it says, and they do not overlap what is not theirs.
+                proptest::prop_assert!(text[request.place.clone()].starts_with("{{"), "{request:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_request_keeps_its_values(name in "[a-z_]{1,10}", key in "[a-z]{1,8}", value in "[^\"{}\\[\\]]{0,30}") {
+        let text = format!("before {{{{{name} {key}=\"{value}\"}}}} after");
+        let found = macros::requests(&text).unwrap();
+        proptest::prop_assert_eq!(found.len(), 1);
+        proptest::prop_assert_eq!(&found[0].name, &name);
+        proptest::prop_assert_eq!(found[0].value(&key), Some(value.as_str()));
+    }
+
+    #[test]
+    fn the_hash_of_a_text_does_not_depend_on_its_line_ends(text in "[a-z \\n]{0,60}", end in "[ \\n\\t]{0,4}") {
+        let other = format!("{}{end}", text.replace('\n', "\r\n"));
+        proptest::prop_assert_eq!(body_hash(&text), body_hash(&other));
+    }
+}

@@ -5,6 +5,9 @@ use std::fs::File;
 use std::io;
 use std::os::unix::fs::FileExt as _;
 
+#[cfg(test)]
+mod tests;
+
 const CHUNK: usize = 128 * 1024;
 /// Largest single cycle, in bytes.
 const LARGEST_CYCLE: usize = 64 * 1024 * 1024;

@@ -2,9 +2,11 @@
 
 #![expect(clippy::unwrap_used, reason = "a test and its helpers fail by panicking")]
 
+mod any_artifact_name_stays_inside;
 mod child;
 mod crashes_leave_whole_files;
 mod faults_leave_state_alone;
+mod full_disk_leaves_state_alone;
 mod history_is_remembered;
 mod history_keeps_every_byte;
 mod many_processes_share_a_project;

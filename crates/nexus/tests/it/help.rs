@@ -40,11 +40,15 @@ fn the_tree_has_these_names() {
     approvals list|show|approve|deny
     tokens list|create|revoke|rotate
     config get|set|list|schema|reload|rotate-token
+    models list|allow|refuse
     credential list|get|add|sync|scan|verify|flag|order|remove
     skills list|use|info|scan|verify
+    automation list|info|enable|disable|register|remove|test|invocations
     memory recall|add|eval
     project init|status|plan|tasks|history|close|gc|conformance|catalog
     mcp
+    bindings claude-code|codex|cursor|opencode|gemini|qwen|list|check|remove
+    hook
     logs
     doctor
     backup

@@ -11,6 +11,7 @@ mod command;
 mod conversation;
 mod disk;
 mod distill;
+mod harness;
 mod instance;
 mod manual;
 mod measure;
@@ -50,6 +51,8 @@ enum Task {
         #[arg(long)]
         binary: Option<std::path::PathBuf>,
     },
+    /// Tries the bindings in the real harnesses against a scripted model; installs them from npm.
+    HarnessE2e(harness::Options),
     /// Runs a loop for as long as it takes to trust it.
     #[command(subcommand)]
     Soak(soak::Soak),
@@ -63,6 +66,7 @@ fn main() -> Result<()> {
         Task::DistillEmbedder(options) => distill::run(&options),
         Task::Bench(bench) => bench::run(&bench),
         Task::Transcript { binary } => transcript::write(binary.as_deref()),
+        Task::HarnessE2e(options) => harness::run(&options),
         Task::Soak(soak) => soak::run(soak),
     }
 }

@@ -72,6 +72,8 @@ pub(crate) struct Record {
     pub(crate) session: String,
     pub(crate) request: String,
     pub(crate) at: Timestamp,
+    /// The workspace it happened in; a copy of it elsewhere must not reach back.
+    pub(crate) workspace: PathBuf,
     pub(crate) entries: Vec<Entry>,
     /// Why changes of this call may be missing.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -93,6 +95,7 @@ pub(crate) struct Author {
 #[derive(Debug, Clone)]
 pub struct Changes {
     jail: Arc<Jail>,
+    workspace: PathBuf,
 }
 
 impl Changes {
@@ -103,7 +106,8 @@ impl Changes {
     pub fn at(layout: &Layout) -> Result<Self, JailError> {
         let state = Jail::open(layout.state())?;
         state.create_dir_all(FOLDER, 0o700)?;
-        Ok(Self { jail: Arc::new(state.sub(FOLDER)?) })
+        let workspace = layout.root().canonicalize().unwrap_or_else(|_| layout.root().to_owned());
+        Ok(Self { jail: Arc::new(state.sub(FOLDER)?), workspace })
     }
 
     /// Keeps a file as it is and notes that it is about to become `content`. Durable when this returns.
@@ -123,10 +127,24 @@ impl Changes {
             before,
             after: Image::Content { hash: hash_of(content), mode },
         };
-        let record = Record::new(author, tool, vec![entry]);
+        let record = self.record(author, tool, vec![entry]);
         record.write(&run, &new_ulid(), Durability::PowerLoss)?;
         failpoint::hit("undo.kept");
         Ok(())
+    }
+
+    fn record(&self, author: &Author, tool: &str, entries: Vec<Entry>) -> Record {
+        Record {
+            tool: tool.to_owned(),
+            call: author.call.to_string(),
+            session: author.session.clone(),
+            request: author.request.to_string(),
+            at: Timestamp::now(),
+            workspace: self.workspace.clone(),
+            entries,
+            uncovered: None,
+            undone_at: None,
+        }
     }
 
     /// Returns the folder of one run, making room for it if it is new.
@@ -156,19 +174,6 @@ impl Changes {
 }
 
 impl Record {
-    fn new(author: &Author, tool: &str, entries: Vec<Entry>) -> Self {
-        Self {
-            tool: tool.to_owned(),
-            call: author.call.to_string(),
-            session: author.session.clone(),
-            request: author.request.to_string(),
-            at: Timestamp::now(),
-            entries,
-            uncovered: None,
-            undone_at: None,
-        }
-    }
-
     fn write(&self, run: &Jail, name: &str, durability: Durability) -> Result<(), JailError> {
         let text = serde_json::to_vec(self).map_err(|error| JailError::Io {
             action: "writing",

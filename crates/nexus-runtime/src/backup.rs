@@ -272,6 +272,9 @@ fn is_left_out(layout: &Layout, path: &Path) -> bool {
         || path == layout.lock()
         || path == layout.config_lock()
         || path == layout.logs()
+        // The way back leads to files of this workspace, not of its copy.
+        || path == layout.state().join("undo")
+        || path == layout.state().join("undo.lock")
         || name == "tool-processes.json"
         || name == ".lock"
         || name.starts_with(".nexus-tmp-")

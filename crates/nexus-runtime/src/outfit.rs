@@ -57,6 +57,11 @@ impl Outfit {
         })
     }
 
+    /// Hides every known secret in what other tools give back.
+    pub(crate) fn hide(&self, toolbox: Toolbox) -> Toolbox {
+        toolbox.redactor(Arc::clone(&self.redactor))
+    }
+
     fn web(&self, settings: &Settings) -> Web {
         let allowed = settings.tools.web.allow.iter().filter_map(|address| match BaseUrl::parse(address) {
             Ok(base) => Some(base),

@@ -161,6 +161,9 @@ pub fn undo(layout: &Layout, request: Option<&str>, force: Force) -> Result<Rest
     let changes = Changes::at(layout)?;
     let name = changes.find_run(layout, request)?;
     let records = changes.records(&name)?;
+    if records.is_empty() {
+        return Err(UndoError::UnknownRun(name));
+    }
     if records.iter().all(|(_, record)| record.undone_at.is_some()) {
         return Err(UndoError::AlreadyUndone(name));
     }
@@ -226,11 +229,14 @@ impl Changes {
             let Some(id) = name.strip_suffix(".json") else { continue };
             let path = Path::new(run).join(&name);
             let text = self.jail.read(&path, LONGEST_RECORD)?;
-            let record = serde_json::from_slice(&text).map_err(|error| UndoError::Damaged {
+            let record: Record = serde_json::from_slice(&text).map_err(|error| UndoError::Damaged {
                 path: self.jail.root().join(&path),
                 reason: error.to_string(),
             })?;
-            records.push((id.to_owned(), record));
+            // What a copied workspace brings along is about files of another one.
+            if record.workspace == self.workspace {
+                records.push((id.to_owned(), record));
+            }
         }
         Ok(records)
     }
@@ -258,7 +264,7 @@ impl Changes {
             };
             entries.push(entry);
         }
-        Record::new(&author, "undo", entries).write(&folder, &new_ulid(), Durability::PowerLoss)?;
+        self.record(&author, "undo", entries).write(&folder, &new_ulid(), Durability::PowerLoss)?;
         failpoint::hit("undo.before_restore");
         for Work { jail, inside, path, before } in work {
             match before {

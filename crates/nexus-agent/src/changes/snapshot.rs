@@ -9,7 +9,7 @@ use nexus_base::file::Durability;
 use nexus_base::id::new_ulid;
 use nexus_base::jail::{EntryKind, Jail, JailError};
 
-use super::{Author, Changes, Entry, Image, LONGEST_FILE, Record, hash_of, store};
+use super::{Author, Changes, Entry, Image, LONGEST_FILE, hash_of, store};
 
 /// The most files and bytes of a folder that is kept before a command.
 const MOST_FILES: usize = 2_000;
@@ -55,7 +55,7 @@ impl Changes {
         }
         let entries =
             snapshot.files.iter().map(|(inside, before)| snapshot.entry(inside, before, Image::Unknown));
-        let mut record = Record::new(&snapshot.author, "bash", entries.collect());
+        let mut record = self.record(&snapshot.author, "bash", entries.collect());
         record.uncovered = snapshot.uncovered.clone();
         record.write(&run, &snapshot.name, Durability::Crash)?;
         failpoint::hit("undo.folder_kept");
@@ -100,7 +100,7 @@ impl Snapshot {
             // Nothing to take back: as if it had never been looked at.
             let _ = run.remove_file(format!("{}.json", self.name));
         } else {
-            let mut record = Record::new(&self.author, "bash", entries.clone());
+            let mut record = self.changes.record(&self.author, "bash", entries.clone());
             record.uncovered = self.uncovered.clone();
             record.write(&run, &self.name, Durability::Crash)?;
         }

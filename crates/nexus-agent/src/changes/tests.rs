@@ -162,3 +162,24 @@ fn a_link_put_in_the_way_is_not_followed() {
     assert!(undo(&place.layout, None, Force::Yes).is_err());
     assert_eq!(std::fs::read_to_string(outside.join("f")).unwrap(), "untouched");
 }
+
+#[test]
+fn a_copied_workspace_does_not_reach_back() {
+    let place = Place::new();
+    place.put("file", "before");
+    place.write("run", "file", "after");
+    let copy = tempfile::tempdir().unwrap();
+    let layout = Layout::new(copy.path().canonicalize().unwrap());
+    for folder in ["state/undo/run/files", "home"] {
+        std::fs::create_dir_all(copy.path().join(folder)).unwrap();
+    }
+    for entry in std::fs::read_dir(place.layout.state().join("undo/run")).unwrap() {
+        let entry = entry.unwrap();
+        if entry.path().is_file() {
+            std::fs::copy(entry.path(), copy.path().join("state/undo/run").join(entry.file_name())).unwrap();
+        }
+    }
+    assert!(list_runs(&layout).unwrap().is_empty());
+    assert!(matches!(undo(&layout, Some("run"), Force::Yes), Err(UndoError::UnknownRun(_))));
+    assert_eq!(place.get("file").as_deref(), Some("after"));
+}

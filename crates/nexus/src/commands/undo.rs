@@ -5,7 +5,7 @@ use nexus_agent::changes::{Force, Restored, UndoError, list_runs, undo};
 use nexus_base::lock::{HeldLock, LockError};
 use nexus_workspace::Layout;
 
-use crate::context::Context;
+use crate::context::{Context, standing};
 use crate::failure::{Exit, Failure, Outcome};
 use crate::output::{self, Format, single_line};
 
@@ -38,6 +38,11 @@ pub(crate) fn run(context: &Context, arguments: &Arguments) -> Outcome {
     let format = Format::from_flag(arguments.json);
     if arguments.list {
         return list(&layout, format);
+    }
+    if !standing(&layout).is_trusted() {
+        // Its records say which files to write; whoever made it could have named any.
+        return Err(Failure::new("this workspace is not trusted, so nothing it recorded is carried out")
+            .hint("look at it, then `nexus trust`"));
     }
     // Two of them at once would each take the other's work for somebody's.
     let _lock = HeldLock::acquire(&layout.state().join("undo.lock")).map_err(|error| match error {

@@ -89,7 +89,16 @@ fn t17_the_environment_of_a_command_is_an_allow_list() {
     let done = scripted.work(&json!([
         ["bash", {"command": "env; cat /proc/$$/environ | tr '\\0' '\\n'; echo $PATH"}],
         ["bash", {"command": format!("tr '\\0' '\\n' < /proc/{}/environ", scripted.daemon.pid())}],
+        // T9 beside it: an address that a model names never leads inside.
+        ["web_fetch", {"url": format!("http://127.0.0.1:{}/health", scripted.daemon.port())}],
+        ["web_fetch", {"url": "http://169.254.169.254/latest/meta-data/"}],
     ]));
+    for fetched in &done.results[2..] {
+        assert!(
+            fetched.contains("is not reached from here") && fetched.contains("tools.web.allow"),
+            "{fetched}"
+        );
+    }
     let seen = done.results.join("\n");
     for (name, value) in smuggled {
         assert!(!seen.contains(name) && !seen.contains(value), "{name}: {seen}");
@@ -166,7 +175,7 @@ fn t19_a_run_that_read_a_page_stays_in_its_box() {
     });
     let connect = format!("exec 3<>/dev/tcp/127.0.0.1/{port} && echo connected");
     let clean = scripted.work(&json!([["bash", {"command": connect}]]));
-    // The owner's policy opens the network to a clean run; what comes over it taints, too.
+    // The owner's policy opens the network to a clean run.
     assert!(clean.results[0].contains("connected"), "{clean:?}");
 
     let done = scripted.work(&json!([
@@ -193,8 +202,6 @@ fn t19_a_run_that_read_a_page_stays_in_its_box() {
     let told = scripted.server.asked();
     let told = told.iter().rev().find(|asked| asked.contains("kind: worker_result")).unwrap();
     assert!(told.contains("untrusted: the web page http://127.0.0.1"), "{:?}", told.messages().last());
-    let recalled = scripted.workspace.nexus(&["memory", "recall", "Evil Bank", "--json"]).stdout;
-    assert!(recalled.contains("untrusted"), "{recalled}");
 
     // A manager that reads such a fact is tainted as well: it asks before it touches who the owner is.
     let done = scripted.manage(&json!([

@@ -59,6 +59,10 @@ async fn a_policy_that_opens_the_network_ends_with_taint() {
     let (_listener, command) = connecting();
     let done = place.call_in(&tools, "bash", command.clone(), &Case::default()).await;
     assert_eq!(Place::worked(&done.output), "connected\n");
+    // Under such a policy only what plainly fetches counts as reading somebody's words.
+    assert_eq!(done.untrusted, None);
+    let done = place.call_in(&tools, "bash", json!({"command": "echo curl"}), &Case::default()).await;
+    assert!(done.untrusted.is_some());
     let done = place.call_in(&tools, "bash", command.clone(), &Case::tainted(refused())).await;
     assert!(Place::failed(&done.output).contains("[sandbox] The network is off"), "{}", done.output.text);
     let shadow = Case::default();

@@ -80,13 +80,13 @@ fn begin(scene: &Scene, skill: &str, text: &str, draft: &mut Draft) {
         call(
             draft,
             "plan_start",
-            json!({
+            &json!({
                 "topic": one_line(topic, 300), "issues": ["Which command does it?"],
                 "research_summary": "The offline guide does no research; this is what the person asked for.",
             }),
         );
     } else if skill.starts_with("nx-run") {
-        call(draft, "task_list", json!({}));
+        call(draft, "task_list", &json!({}));
     } else {
         draft.say(
             "I am the offline guide: of the skills I only know [plan] and [run], in their simplest form.",
@@ -124,7 +124,7 @@ fn go_on(scene: &Scene, draft: &mut Draft) {
             )),
             Some("plan_status") => add_tasks(&answer, draft),
             Some("task_add") => send(scene, &answer["task"], draft),
-            Some("task_update") if input["args"]["status"] == "completed" => call(draft, "task_list", json!({})),
+            Some("task_update") if input["args"]["status"] == "completed" => call(draft, "task_list", &json!({})),
             Some("task_list") => look(scene, &answer, draft),
             Some("task_close") => draft.say(format!(
                 "All tasks are done and archived as cycle {}.",
@@ -158,7 +158,7 @@ fn add_tasks(plan: &Value, draft: &mut Draft) {
         call(
             draft,
             "task_add",
-            json!({
+            &json!({
                 "title": plan["topic"], "context": decision, "acceptance": "the command ends without an error",
                 "owner": "engineer", "plan_issue": issue["id"], "goal": plan["topic"], "decisions": [decision],
             }),
@@ -177,7 +177,7 @@ fn send(scene: &Scene, task: &Value, draft: &mut Draft) {
         draft.say("I cannot start a worker here.");
         return;
     }
-    call(draft, "task_update", json!({ "id": id, "status": "in_progress" }));
+    call(draft, "task_update", &json!({ "id": id, "status": "in_progress" }));
     draft.call(
         "agent_send",
         json!({ "op": "dispatch", "agent": "engineer", "task": id, "text": task::run(&command) }),
@@ -187,12 +187,12 @@ fn send(scene: &Scene, task: &Value, draft: &mut Draft) {
 /// Sends workers to what is ready, or closes what is done.
 fn look(scene: &Scene, list: &Value, draft: &mut Draft) {
     if list["exists"] == false {
-        call(draft, "plan_status", json!({}));
+        call(draft, "plan_status", &json!({}));
         return;
     }
     let tasks: Vec<&Value> = list["tasks"].as_array().into_iter().flatten().collect();
     if tasks.iter().all(|task| task["status"] == "completed") {
-        call(draft, "task_close", json!({}));
+        call(draft, "task_close", &json!({}));
         return;
     }
     let ready = list["summary"]["ready"].as_array().into_iter().flatten().filter_map(Value::as_u64);
@@ -207,7 +207,7 @@ fn take_result(task: u64, status: &str, text: &str, draft: &mut Draft) {
     let words = shorten(text.trim(), LONGEST_QUOTE);
     if status == "completed" && !text.contains(FAILED) {
         draft.say(format!("Task {task}: {words}"));
-        call(draft, "task_update", json!({ "id": task, "status": "completed" }));
+        call(draft, "task_update", &json!({ "id": task, "status": "completed" }));
     } else {
         draft.say(format!("Task {task} did not work and stays open. The worker says: {words}"));
     }
@@ -222,7 +222,7 @@ fn is_project_call(call: &Call) -> bool {
     call.name == TOOL || (call.name == "agent_send" && call.input["task"].is_u64())
 }
 
-fn call(draft: &mut Draft, op: &str, args: Value) {
+fn call(draft: &mut Draft, op: &str, args: &Value) {
     draft.call(TOOL, json!({ "op": op, "args": args }));
 }
 

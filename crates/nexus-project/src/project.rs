@@ -6,6 +6,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 
 use nexus_base::file::{self, Created, Durability};
+use nexus_base::id::to_hex;
+use sha2::{Digest as _, Sha256};
 
 use crate::document::{self, FILE_MODE};
 use crate::harness::HarnessId;
@@ -63,6 +65,23 @@ impl Project {
     pub fn find(start: &Path) -> Option<PathBuf> {
         let start = fs::canonicalize(start).ok()?;
         start.ancestors().find(|folder| is_layer(&folder.join(FOLDER))).map(Path::to_owned)
+    }
+
+    /// Returns the label of the conversation about the project a path lies in, where nobody named another one.
+    pub fn conversation(path: &Path) -> String {
+        let root =
+            Self::find(path).or_else(|| fs::canonicalize(path).ok()).unwrap_or_else(|| path.to_owned());
+        let name: String = root
+            .file_name()
+            .map(|name| name.to_string_lossy().to_lowercase())
+            .unwrap_or_default()
+            .chars()
+            .map(|letter| if letter.is_ascii_alphanumeric() { letter } else { '-' })
+            .take(40)
+            .collect();
+        // Folders of one name are told apart by where they lie.
+        let hash = to_hex(&Sha256::digest(root.as_os_str().as_encoded_bytes()));
+        format!("project:{name}-{}", hash.get(..8).unwrap_or(&hash))
     }
 
     /// Returns the project's folder.

@@ -8,15 +8,17 @@ mod assign;
 mod hooks;
 mod open;
 mod scan;
+#[cfg(test)]
+mod tests;
 mod without;
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::time::Duration;
 
 use nexus_agent::ports::Hooks;
 use nexus_agent::{ProjectTool, Role, RoleSection};
-use nexus_base::id::to_hex;
 use nexus_memory::Memory;
 use nexus_project::catalog::{Catalog, LEAD_ONLY, denied_tools};
 use nexus_project::{Project, ProjectError};
@@ -24,12 +26,14 @@ use nexus_session::AgentRequest;
 use nexus_store::agents::ItemKind;
 use nexus_workspace::Layout;
 use serde::Deserialize;
-use sha2::{Digest, Sha256};
 use tokio_util::sync::CancellationToken;
 
 use self::hooks::ProjectHooks;
 use self::open::OpenProject;
 use self::without::NoProjectHooks;
+
+/// How long a session stays open without a turn.
+const IDLE: Duration = Duration::from_secs(24 * 3600);
 
 /// What a session's settings say about projects.
 #[derive(Debug, Clone, Default, Deserialize)]
@@ -59,6 +63,8 @@ pub(crate) struct Projects {
     catalog: OnceLock<Arc<Catalog>>,
     open: Mutex<HashMap<PathBuf, Arc<OpenProject>>>,
     stopping: CancellationToken,
+    /// How long a session stays open without a turn.
+    idle: Duration,
 }
 
 impl Projects {
@@ -70,6 +76,7 @@ impl Projects {
             catalog: OnceLock::new(),
             open: Mutex::default(),
             stopping: CancellationToken::new(),
+            idle: IDLE,
         }
     }
 
@@ -210,18 +217,4 @@ impl Projects {
     fn lock(&self) -> MutexGuard<'_, HashMap<PathBuf, Arc<OpenProject>>> {
         self.open.lock().unwrap_or_else(PoisonError::into_inner)
     }
-}
-
-/// Returns the label of the conversation about a project that nobody named another one for.
-pub(crate) fn label(root: &Path) -> String {
-    let name: String = root
-        .file_name()
-        .map(|name| name.to_string_lossy().to_lowercase())
-        .unwrap_or_default()
-        .chars()
-        .map(|letter| if letter.is_ascii_alphanumeric() { letter } else { '-' })
-        .take(40)
-        .collect();
-    let hash = to_hex(&Sha256::digest(root.as_os_str().as_encoded_bytes()));
-    format!("project:{name}-{}", hash.get(..8).unwrap_or(&hash))
 }

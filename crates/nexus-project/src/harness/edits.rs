@@ -126,9 +126,12 @@ pub(crate) fn reopens_of(
     Ok(position(&reopens, kind, id).and_then(|at| reopens[at]["count"].as_u64()).unwrap_or(0))
 }
 
-/// Forgets reopenings: a cycle ended.
+/// Removes what belonged to the cycle that ended: reopenings, and what the harness kept beside plan and tasks.
 pub(crate) fn cycle_ended(project: &Project, harness: &HarnessId) -> Result<(), ProjectError> {
-    document::remove(&place(project, harness, "reopen-tracker.json")).map(drop)
+    for name in ["reopen-tracker.json", "plan.extension.json", "tasks.extension.json"] {
+        document::remove(&place(project, harness, name))?;
+    }
+    Ok(())
 }
 
 /// Removes what belonged to the session alone and puts a long log aside.

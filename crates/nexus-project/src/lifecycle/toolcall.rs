@@ -89,6 +89,15 @@ pub(super) fn after(place: &Place<'_>, payload: &Payload<'_>) -> Result<Reply, P
             }
         }
         Class::Project(tool) => reply.warnings.extend(follow_up(place, payload, tool, input)?),
+        // Lead took up a skill by itself.
+        Class::Other if input["op"] == "skill" => {
+            let mode = input["args"]["mode"].as_str();
+            if let Some(skill) =
+                input["args"]["skill"].as_str().filter(|skill| place.catalog.skill(skill).is_some())
+            {
+                session::follow(place.project, place.harness, payload.conversation(), Some((skill, mode)))?;
+            }
+        }
         Class::Edit | Class::Command | Class::Other => {}
     }
     Ok(reply)

@@ -124,6 +124,8 @@ pub fn remove(project: &Project, harness: &HarnessId, wanted: &[String]) -> Resu
             files.push(file);
         }
     }
+    // A fresh clone has no folder for what is made on the way.
+    project.start(harness)?;
     let repository = Repository::open(project.root(), &project.state().join(HarnessId::OURS))?;
     for file in &files {
         if !repository.holds(file)? {

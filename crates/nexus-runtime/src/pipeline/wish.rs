@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use nexus_base::id::{EventId, RequestId, SessionLabel, to_hex};
 use nexus_identity::{QueueRule, Routing};
+use nexus_project::Project;
 use nexus_protocol::chat::{
     ChatAccepted, ChatSend, LONGEST_IDEMPOTENCY_KEY, LONGEST_MESSAGE, QueueMode as WireQueueMode,
 };
@@ -14,7 +15,7 @@ use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 
 use super::Pipeline;
-use crate::{RuntimeError, projects};
+use crate::RuntimeError;
 
 /// Longest session label a person may name.
 const LONGEST_LABEL: usize = 200;
@@ -108,11 +109,15 @@ impl Pipeline {
                 None,
             ));
         }
+        // A project opens a folder to workers; whose folders these are decides.
+        if send.project.is_some() && caller != "owner" {
+            return Err(RuntimeError::Forbidden { reason: "only the owner opens projects".to_owned() });
+        }
         let named = send.project.as_deref().map(|path| self.workshop.projects.named(path)).transpose();
         let named = named.map_err(|problem| invalid(&problem, Some("name the folder of a repository")))?;
         let session = match (&send.session, &named) {
             (Some(label), _) => check_label(label)?,
-            (None, Some(root)) => SessionLabel::new(projects::label(root)),
+            (None, Some(root)) => SessionLabel::new(Project::conversation(root)),
             (None, None) => self.owner_session(),
         };
         let project = named.or_else(|| self.workshop.projects.around_home());

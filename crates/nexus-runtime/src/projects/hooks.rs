@@ -21,6 +21,7 @@ use super::{Bound, Projects, scan};
 
 /// How the context is called in the message.
 const SOURCE: &str = "project";
+const SESSION_SOURCE: &str = "project_session";
 /// How much of a worker's last words the tracker keeps.
 const LAST_WORDS: usize = 2_000;
 /// First names of paths that mean the workspace and not the task folder.
@@ -157,11 +158,13 @@ impl ProjectHooks {
 #[async_trait]
 impl Hooks for ProjectHooks {
     async fn context_ready(&self, turn: &TurnFacts) -> Vec<Enrichment> {
+        let mut told = Vec::new();
         let mut lines = Vec::new();
         match self.open.enter(&self.projects).await {
             Ok(Some(started)) if self.role == Role::Manager => {
-                lines.extend(started.warnings);
-                lines.extend(started.context);
+                let text: Vec<String> = started.warnings.into_iter().chain(started.context).collect();
+                // Of its own, so that a long list of notes never cuts a skill short.
+                told.extend(enrichment(SESSION_SOURCE, &text));
             }
             Ok(_) => {}
             Err(error) => lines.push(trouble(&error)),
@@ -254,6 +257,11 @@ impl Hooks for ProjectHooks {
             Err(error) => self.open.leave(&self.conversation, vec![trouble(&error)]),
         }
     }
+}
+
+fn enrichment(source: &str, lines: &[String]) -> Option<Enrichment> {
+    let text = lines.join("\n");
+    (!text.trim().is_empty()).then(|| Enrichment { source: source.to_owned(), text })
 }
 
 fn trouble(error: &ProjectError) -> String {

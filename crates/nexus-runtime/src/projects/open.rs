@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use nexus_project::catalog::Catalog;
 use nexus_project::harness::{self, HarnessId};
@@ -13,8 +13,6 @@ use serde_json::{Map, Value};
 
 use super::Projects;
 
-/// How long a session stays open without a turn.
-const IDLE: Duration = Duration::from_secs(24 * 3600);
 /// Most notes kept for one conversation.
 const MOST_NOTES: usize = 50;
 
@@ -49,7 +47,7 @@ impl OpenProject {
     ) -> Result<Option<Reply>, ProjectError> {
         let _one = self.turnstile.lock().await;
         let used = self.with(|state| state.used);
-        let is_old = used.is_some_and(|used| used.elapsed() >= IDLE);
+        let is_old = used.is_some_and(|used| used.elapsed() >= projects.idle);
         // Somebody may have ended it from outside: then its file is gone.
         let is_there = used.is_some() && harness::current(&self.project, &HarnessId::ours())?.is_some();
         self.with(|state| state.used = Some(Instant::now()));
@@ -129,7 +127,7 @@ impl OpenProject {
         let (open, projects) = (Arc::clone(self), Arc::clone(projects));
         tokio::spawn(async move {
             while let Some(used) = open.with(|state| state.used) {
-                let left = IDLE.saturating_sub(used.elapsed());
+                let left = projects.idle.saturating_sub(used.elapsed());
                 if left.is_zero() {
                     open.end(&projects, "nothing happened there for a day").await;
                     break;

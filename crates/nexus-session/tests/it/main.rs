@@ -7,6 +7,7 @@ mod budgets;
 mod cascade;
 mod compaction;
 mod enrichment;
+mod hooks_after_compaction;
 mod lives;
 mod panics;
 mod prompts;

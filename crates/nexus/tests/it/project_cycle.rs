@@ -18,6 +18,15 @@ fn chat(workspace: &Workspace, project: &Path, message: &str) -> String {
     workspace.nexus(&["chat", "--project", project.to_str().unwrap(), "-m", message]).ok().stdout
 }
 
+#[expect(clippy::disallowed_methods, reason = "the test needs a repository")]
+fn git(root: &Path, arguments: &[&str]) -> String {
+    let identity = ["-c", "user.name=t", "-c", "user.email=t@example.org"];
+    let mut git = std::process::Command::new("git");
+    let output = git.args(identity).args(arguments).current_dir(root).env("HOME", root).output().unwrap();
+    assert!(output.status.success(), "{arguments:?}: {output:?}");
+    String::from_utf8(output.stdout).unwrap().trim().to_owned()
+}
+
 fn project(op: &str, args: Value) -> (&'static str, Value) {
     ("project", json!({ "op": op, "args": args }))
 }
@@ -320,6 +329,27 @@ fn the_guide_carries_out_a_cycle_in_its_simple_form_and_says_where_projects_are(
     chat(&workspace, root, "[rule:git] no force pushes");
     assert!(root.join(".nexus/state/nexus/session.json").exists());
     assert!(std::fs::read_to_string(root.join(".nexus/rules/git.md")).unwrap().contains("no force pushes"));
+
+    // Memory goes by hand, as a commit that names the way back.
+    git(root, &["init", "-q", "-b", "main"]);
+    chat(&workspace, root, "[m] old servers live in the cellar");
+    let name = "old-servers-live-cellar.md";
+    let refused = chat(&workspace, root, &format!("[m:gc] {name}"));
+    assert!(refused.contains("ot done"), "{refused}");
+    git(root, &["add", "-A"]);
+    git(root, &["commit", "-q", "-m", "first"]);
+    let standing = workspace.nexus(&["project", "--project", root.to_str().unwrap(), "gc", "--json"]).json();
+    assert_eq!(standing["memory"][0]["name"], name, "{standing}");
+    let removed = chat(&workspace, root, &format!("[m:gc] {name}"));
+    assert!(removed.contains("to have them again: git checkout"), "{removed}");
+    assert!(!root.join(".nexus/memory").join(name).exists());
+    assert_eq!(
+        git(root, &["show", "--name-status", "--format=", "HEAD"]),
+        format!("D\t.nexus/memory/{name}")
+    );
+    let unused = ["--unused-days", "1", "--unused-cycles", "1"];
+    let half = [&["project", "--project", root.to_str().unwrap(), "gc"][..], &unused].concat();
+    assert_eq!(workspace.nexus(&half).code(), Some(2), "three limits or none");
 
     // Without a project.
     let say = |message: &str| workspace.nexus(&["chat", "-m", message]).ok().stdout;

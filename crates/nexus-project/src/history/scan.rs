@@ -8,7 +8,9 @@ use std::os::unix::fs::FileExt as _;
 #[cfg(test)]
 mod tests;
 
-const CHUNK: usize = 128 * 1024;
+/// Most bytes read at once, and least.
+const CHUNK: u64 = 128 * 1024;
+const SMALL_CHUNK: u64 = 4 * 1024;
 /// Largest single cycle, in bytes.
 const LARGEST_CYCLE: usize = 64 * 1024 * 1024;
 
@@ -49,7 +51,9 @@ pub(super) fn walk(
         From::Start => 0,
         From::AfterCycle(offset) | From::AfterBracket(offset) => offset,
     };
-    let mut text = Text { file, chunk: vec![0; CHUNK], at: 0, filled: 0, base: offset };
+    let rest = file.metadata().map_err(Fault::Io)?.len().saturating_sub(offset);
+    let chunk = usize::try_from(rest.clamp(SMALL_CHUNK, CHUNK)).unwrap_or_default();
+    let mut text = Text { file, chunk: vec![0; chunk], at: 0, filled: 0, base: offset };
     let mut end = None;
     match from {
         From::Start => {

@@ -39,10 +39,10 @@ impl Runtime {
     }
 
     pub(super) fn agent_files(&self, of: &FilesOf) -> Result<Value, RuntimeError> {
-        let (jail, names) = self.folder(&of.agent)?;
+        let place = self.place(&of.agent)?;
         let mut files = Vec::new();
-        for name in names {
-            match jail.metadata(name) {
+        for name in place.files {
+            match place.jail.metadata(place.path(name)) {
                 Ok(found) => {
                     files.push(FileView { file: (*name).to_owned(), size: found.len, content: None })
                 }
@@ -54,17 +54,17 @@ impl Runtime {
     }
 
     pub(super) fn agent_file(&self, of: &FileOf) -> Result<Value, RuntimeError> {
-        let (jail, names) = self.folder(&of.agent)?;
-        let name = known(names, &of.file)?;
-        let bytes = jail.read(name, LONGEST).map_err(|error| problem(&error, &of.file))?;
+        let place = self.place(&of.agent)?;
+        let name = known(place.files, &of.file)?;
+        let bytes = place.jail.read(place.path(name), LONGEST).map_err(|error| problem(&error, &of.file))?;
         let content = String::from_utf8(bytes).map_err(|_| invalid(format!("{name} is not text")))?;
         let size = u64::try_from(content.len()).unwrap_or(u64::MAX);
         shown(&FileView { file: name.to_owned(), size, content: Some(content) })
     }
 
     pub(super) fn set_agent_file(&self, set: &FileSet) -> Result<Value, RuntimeError> {
-        let (jail, names) = self.folder(&set.agent)?;
-        let name = known(names, &set.file)?;
+        let place = self.place(&set.agent)?;
+        let name = known(place.files, &set.file)?;
         let size = u64::try_from(set.content.len()).unwrap_or(u64::MAX);
         if size > LONGEST {
             return Err(invalid(format!("a file has at most {LONGEST} bytes")));
@@ -77,24 +77,43 @@ impl Runtime {
                 ),
             });
         }
-        jail.write_atomic(name, set.content.as_bytes(), 0o600, Durability::Crash)
+        place
+            .jail
+            .write_atomic(place.path(name), set.content.as_bytes(), 0o600, Durability::Crash)
             .map_err(|error| problem(&error, &set.file))?;
         shown(&FileView { file: name.to_owned(), size, content: None })
     }
 
-    fn folder(&self, agent: &str) -> Result<(Jail, &'static [&'static str]), RuntimeError> {
+    fn place(&self, agent: &str) -> Result<Place, RuntimeError> {
         let layout = &self.shared.control.options.layout;
-        let (folder, files) = if agent == USER {
-            (layout.user(), USER_FILES)
+        let (above, folder, files) = if agent == USER {
+            (layout.state().to_owned(), USER.to_owned(), USER_FILES)
         } else {
             let slug = Slug::parse(agent).ok_or_else(|| missing("agent", agent))?;
-            (layout.persona(&slug), PERSONA_FILES)
+            (layout.agents(), slug.as_str().to_owned(), PERSONA_FILES)
         };
-        match Jail::open(&folder) {
-            Ok(jail) => Ok((jail, files)),
+        let found = Jail::open(&above).and_then(|jail| Ok((jail.metadata(&folder)?.kind, jail)));
+        match found {
+            // A link would lead somewhere else, and the jail would refuse every file behind it.
+            Ok((EntryKind::Folder, jail)) => Ok(Place { jail, folder, files }),
+            Ok((EntryKind::File | EntryKind::Symlink | EntryKind::Other, _)) => Err(missing("agent", agent)),
             Err(error) if error.is_not_found() => Err(missing("agent", agent)),
             Err(error) => Err(broken(&error)),
         }
+    }
+}
+
+/// A folder of identity files, seen from the one above it: the jail never follows a link below its root,
+/// and a folder that is one must not become that root.
+struct Place {
+    jail: Jail,
+    folder: String,
+    files: &'static [&'static str],
+}
+
+impl Place {
+    fn path(&self, name: &str) -> String {
+        format!("{}/{name}", self.folder)
     }
 }
 

@@ -17,7 +17,7 @@ fn every_kind() -> Vec<Value> {
         "parent": "p", "attempt": 1, "text": "", "state": "final", "tool": "x", "summary": "", "is_error": false,
         "duration_ms": 1, "task": "", "status": "", "stage": "", "version": "", "missed": 1,
         "permission_request_id": "a", "kind": "", "expires_at": 1, "input_tokens": 1, "cached_input_tokens": 1,
-        "output_tokens": 1, "compaction_id": "k", "turns": 1, "tokens_before": 2, "tokens_after": 1,
+        "output_tokens": 1, "compaction_id": "k", "turns": 1, "automation": "", "hook_point": "", "error": "", "tokens_before": 2, "tokens_after": 1,
     });
     BusBody::TYPES.iter().map(|name| json!({"type": name, "properties": ids})).collect()
 }

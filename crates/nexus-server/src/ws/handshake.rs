@@ -10,7 +10,7 @@ use nexus_protocol::error::{ErrorCode, WireError};
 use nexus_protocol::methods::Method;
 use nexus_protocol::status::HealthBrief;
 use nexus_protocol::ws::{
-    Challenge, Connect, EventFrame, Features, HelloKind, HelloOk, Limits, PROTOCOL, RequestFrame,
+    Challenge, Connect, EventFrame, Features, FrameError, HelloKind, HelloOk, Limits, PROTOCOL, RequestFrame,
     ResponseFrame, ServerFrame, ServerInfo, Subscribe, read_request,
 };
 use nexus_runtime::Caller;
@@ -63,9 +63,9 @@ pub(super) async fn shake<D: Daemon>(
     let request = match first {
         Ok(request) => request,
         Err(First::Goodbye(goodbye)) => return Err(goodbye),
-        Err(First::Mistake(response)) => {
+        Err(First::Mistake(response, goodbye)) => {
             outgoing.frame(&ServerFrame::Response(*response), |text| shared.daemon.redact(text));
-            return Err(Goodbye::REFUSED);
+            return Err(goodbye);
         }
     };
     let id = Some(request.id.clone());
@@ -82,7 +82,7 @@ pub(super) async fn shake<D: Daemon>(
 
 enum First {
     Goodbye(Goodbye),
-    Mistake(Box<ResponseFrame>),
+    Mistake(Box<ResponseFrame>, Goodbye),
 }
 
 async fn first_frame<D: Daemon>(
@@ -93,8 +93,8 @@ async fn first_frame<D: Daemon>(
         let message = match stream.next().await {
             Some(Ok(message)) => message,
             Some(Err(error)) => {
-                let (response, _) = mistake_of(&error).ok_or(First::Goodbye(Goodbye::REFUSED))?;
-                return Err(First::Mistake(Box::new(response)));
+                let (response, goodbye) = mistake_of(&error).ok_or(First::Goodbye(Goodbye::REFUSED))?;
+                return Err(First::Mistake(Box::new(response), goodbye));
             }
             None => return Err(First::Goodbye(Goodbye::REFUSED)),
         };
@@ -102,9 +102,11 @@ async fn first_frame<D: Daemon>(
         match message {
             Message::Text(text) => {
                 return read_request(text.as_bytes())
-                    .map_err(|error| First::Mistake(Box::new(error.to_response())));
+                    .map_err(|error| First::Mistake(Box::new(error.to_response()), Goodbye::REFUSED));
             }
-            Message::Binary(_) => return Err(First::Goodbye(Goodbye::NOT_TEXT)),
+            Message::Binary(_) => {
+                return Err(First::Mistake(Box::new(FrameError::NotText.to_response()), Goodbye::NOT_TEXT));
+            }
             Message::Close(_) => return Err(First::Goodbye(Goodbye::REFUSED)),
             Message::Ping(_) | Message::Pong(_) => {}
         }

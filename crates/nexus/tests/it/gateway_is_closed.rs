@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use nexus_protocol::methods::Method;
 use nexus_testkit::client::{Client, ClientError, Socket};
 use nexus_testkit::http::{self, Answer};
-use nexus_testkit::{Daemon, DaemonOptions, Workspace};
+use nexus_testkit::{Daemon, DaemonOptions, Workspace, until};
 use serde_json::{Value, json};
 
 fn workspace() -> Workspace {
@@ -343,7 +343,19 @@ fn t12_nothing_listens_beyond_this_machine() {
     );
     workspace.write("state/config.json", &good);
     let daemon = start(&workspace);
-    let listeners = listeners(daemon.pid());
+    for line in nexus_testkit::witness::ONBOARDING {
+        let sent = daemon.post("/api/chat", &json!({ "message": line })).json();
+        daemon
+            .get(&format!("/api/chat/wait?request={}&timeoutMs=60000", sent["requestId"].as_str().unwrap()));
+    }
+    // Looked at while a worker's command runs: it is part of the tree. That no command can listen at
+    // all is the sandbox's own test.
+    let mark = workspace.path("home/runs");
+    daemon.post("/api/chat", &json!({ "message": "run `touch runs; sleep 2`" }));
+    until("the command to run", Duration::from_secs(30), || mark.exists().then_some(()));
+    let tree = process_tree(daemon.pid());
+    assert!(tree.len() > 1, "the command is not below the daemon: {tree:?}");
+    let listeners: Vec<String> = tree.iter().flat_map(|pid| listeners(*pid)).collect();
     assert!(!listeners.is_empty());
     for address in listeners {
         assert!(
@@ -351,6 +363,27 @@ fn t12_nothing_listens_beyond_this_machine() {
             "{address}"
         );
     }
+}
+
+/// A process and everything below it.
+fn process_tree(root: u32) -> Vec<u32> {
+    let parents: Vec<(u32, u32)> = std::fs::read_dir("/proc")
+        .unwrap()
+        .filter_map(|entry| {
+            let pid = entry.ok()?.file_name().to_str()?.parse().ok()?;
+            let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+            let parent = stat.rsplit_once(')')?.1.split_whitespace().nth(1)?.parse().ok()?;
+            Some((pid, parent))
+        })
+        .collect();
+    let mut tree = vec![root];
+    let mut at = 0;
+    while at < tree.len() {
+        let above = tree[at];
+        tree.extend(parents.iter().filter(|(_, parent)| *parent == above).map(|(pid, _)| *pid));
+        at += 1;
+    }
+    tree
 }
 
 /// Addresses a process listens on, as the kernel writes them.

@@ -20,6 +20,7 @@ mod gateway_asks_the_owner;
 mod gateway_holds_messages;
 mod gateway_is_closed;
 mod gateway_tells_no_secret;
+mod gateway_under_attack;
 mod gateway_under_load;
 mod gateway_workers_are_not_owners;
 mod help;

@@ -5,7 +5,7 @@ use nexus_testkit::Workspace;
 const SKILL: &str = "---\nname: mail\ndescription: Reads mail\nallowed-tools: Bash\n---\n# Mail\nRead it.\n";
 
 #[test]
-fn a_skill_is_used_only_as_it_was_accepted() {
+fn t15_a_skill_is_used_only_as_it_was_accepted() {
     let workspace = Workspace::initialized(env!("CARGO_BIN_EXE_nexus"));
     let mark = workspace.home().join("ran");
     workspace.write("skills/mail/SKILL.md", SKILL);

@@ -12,6 +12,7 @@ use crate::measure::{Report, show};
 
 mod model;
 mod sessions;
+mod memory;
 mod start;
 mod stream;
 mod turn;
@@ -27,6 +28,8 @@ pub(crate) enum Bench {
     Sessions(Options),
     /// The provider's first token on its way to the client, and aborts on their way back.
     Stream(Options),
+    /// Recall, the embedder and what a fact takes, on one core.
+    Memory,
     /// Everything.
     All(Options),
 }
@@ -58,6 +61,7 @@ pub(crate) fn run(bench: &Bench) -> Result<()> {
         Bench::Turn(options) => (options, &[turn::measure]),
         Bench::Sessions(options) => (options, &[sessions::measure]),
         Bench::Stream(options) => (options, &[stream::measure]),
+        Bench::Memory => return memory::run(),
         Bench::All(options) => {
             (options, &[start::measure, turn::measure, stream::measure, sessions::measure])
         }

@@ -12,6 +12,8 @@ pub use wordpiece::pieces;
 pub const DIMENSIONS: usize = 256;
 /// Bytes of a stored vector: its scale, then its numbers.
 pub(crate) const STORED_BYTES: usize = 4 + DIMENSIONS;
+/// Bytes a stored vector takes, without its row.
+pub const BYTES_PER_VECTOR: u64 = STORED_BYTES as u64;
 /// Most pieces of one text that are looked at; a longer text is about many things anyway.
 const MOST_PIECES: usize = 512;
 

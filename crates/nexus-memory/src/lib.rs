@@ -8,8 +8,11 @@
 mod answer;
 mod dates;
 pub mod embed;
+mod extract;
 mod fact;
+mod forget;
 mod index;
+mod learn;
 mod memory;
 mod query;
 mod recall;
@@ -18,7 +21,9 @@ mod utterance;
 mod vectors;
 
 pub use answer::{Explanation, ItemId, RecallAnswer, Recalled};
+pub use extract::extract;
 pub use fact::{LONGEST_FACT, Provenance};
-pub use memory::{Memory, MemoryError};
+pub use forget::{ForgottenFact, ForgottenSource, wipe_files};
+pub use memory::{Memory, MemoryError, VectorCounts};
 pub use request::{Budget, HIGHEST_LIMIT, LONGEST_QUERY, RecallRequest, Scope, Viewer};
 pub use utterance::{Extracted, FactKind, LONGEST_UTTERANCE, Learnt, Mention, Utterance, Voice};

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use nexus_base::clock::Timestamp;
 use nexus_base::id::{EventId, FactId};
+use nexus_identity::{DataLevel, Principal};
 use nexus_store::StoreError;
 use nexus_store::embeddings::VectorKind;
 use nexus_store::memory::{Fact, MemoryCounts, NewFact};
@@ -13,7 +14,7 @@ use crate::answer::{Explanation, ItemId, Recalled};
 use crate::embed::Vector;
 use crate::fact::{LONGEST_FACT, Provenance, tidy};
 use crate::index::Index;
-use crate::request::HIGHEST_LIMIT;
+use crate::request::{HIGHEST_LIMIT, Viewer};
 use crate::vectors::{Scan, Seen};
 
 /// Why memory did not do what was asked.
@@ -27,6 +28,24 @@ pub enum MemoryError {
     TooLong {
         /// Its length.
         length: usize,
+    },
+    /// There is no such fact or event.
+    #[error("there is no fact and no event {id}")]
+    Unknown {
+        /// What was asked for.
+        id: String,
+    },
+    /// Somebody still works on it.
+    #[error("event {event} is still being worked on")]
+    Busy {
+        /// The event.
+        event: EventId,
+    },
+    /// A file beside the databases could not be read or written.
+    #[error("looking through the files beside the databases")]
+    Files {
+        /// Why.
+        source: std::io::Error,
     },
     /// The search was cut off, because the program ends.
     #[error("the search was interrupted")]
@@ -44,20 +63,38 @@ impl MemoryError {
             Self::TooLong { .. } => {
                 Some("split it into sentences, or keep it in a file and remember where it is".to_owned())
             }
-            Self::Interrupted => None,
+            Self::Unknown { .. } => {
+                Some("`nexus memory recall` shows what there is, with ids in --json".to_owned())
+            }
+            Self::Busy { .. } => Some("wait until it is answered, then try again".to_owned()),
+            Self::Interrupted | Self::Files { .. } => None,
             Self::Store(error) => error.hint(),
         }
     }
 }
 
+/// How many vectors there are, and what makes them.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct VectorCounts {
+    /// Of facts.
+    pub facts: u64,
+    /// Of turns.
+    pub turns: u64,
+    /// Name of what makes them.
+    pub model: String,
+}
+
 /// Memory; cheap to clone.
 #[derive(Debug, Clone)]
 pub struct Memory {
+    pub(crate) store: nexus_store::Store,
     pub(crate) facts: nexus_store::Memory,
     pub(crate) events: nexus_store::Events,
     pub(crate) identity: nexus_store::Identity,
     pub(crate) index: Arc<Index>,
     pub(crate) keeps: bool,
+    /// The most that this door shows, whoever asks.
+    pub(crate) seen_by: Viewer,
 }
 
 impl Memory {
@@ -74,12 +111,20 @@ impl Memory {
 
     fn over(store: &nexus_store::Store, keeps: bool) -> Self {
         Self {
+            store: store.clone(),
             facts: store.memory().clone(),
             events: store.events().clone(),
             identity: store.identity().clone(),
             index: Arc::new(Index::new(store, keeps)),
             keeps,
+            seen_by: Viewer::Owner,
         }
+    }
+
+    /// Returns a door to the same memory that shows no more than `viewer` may see, whatever is asked.
+    #[must_use]
+    pub fn seen_by(&self, viewer: Viewer) -> Self {
+        Self { seen_by: viewer, ..self.clone() }
     }
 
     /// Keeps a fact. The same sentence is kept once and keeps the provenance it had first.
@@ -147,6 +192,43 @@ impl Memory {
     /// See [`MemoryError`].
     pub async fn not_indexed(&self) -> Result<u64, MemoryError> {
         Ok(self.index.missing(VectorKind::Fact).await? + self.index.missing(VectorKind::Turn).await?)
+    }
+
+    /// Returns how somebody's request sees memory: the owner everything, others what policy shares
+    /// with them, which is what carries one of their tags.
+    ///
+    /// # Errors
+    /// See [`MemoryError`].
+    pub async fn viewer_of(
+        &self,
+        principal: &Principal,
+        data: DataLevel,
+        conversation: Option<&str>,
+    ) -> Result<Viewer, MemoryError> {
+        let mut viewer = Viewer::of(principal, data, conversation);
+        if let Viewer::Shared { entities, .. } = &mut viewer
+            && data > DataLevel::Minimal
+            && !principal.tags().is_empty()
+        {
+            let mut tagged = self.identity.entities_tagged(principal.tags().to_vec()).await?;
+            // What is known of the owner is not shared by a tag.
+            tagged.retain(|entity| entity.as_str() != nexus_store::identity::OWNER_ID);
+            entities.extend(tagged);
+        }
+        Ok(viewer)
+    }
+
+    /// Counts the vectors on disk.
+    ///
+    /// # Errors
+    /// See [`MemoryError`].
+    pub async fn vector_counts(&self) -> Result<VectorCounts, MemoryError> {
+        let embeddings = self.store.embeddings();
+        Ok(VectorCounts {
+            facts: embeddings.count(VectorKind::Fact).await?,
+            turns: embeddings.count(VectorKind::Turn).await?,
+            model: self.index.model().to_owned(),
+        })
     }
 
     /// Lets go of vectors that nobody has asked for during `idle`; returns whether some are still held.

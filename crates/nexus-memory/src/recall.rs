@@ -18,7 +18,7 @@ use crate::dates::NamedTime;
 use crate::index::WAITED_FOR;
 use crate::memory::{Memory, MemoryError};
 use crate::query::{Query, words};
-use crate::request::{Budget, HIGHEST_LIMIT, RecallRequest, Viewer};
+use crate::request::{Budget, HIGHEST_LIMIT, RecallRequest, Scope, Viewer};
 
 /// Most speakers whose names are looked for in a question.
 const MOST_PARTICIPANTS: u32 = 64;
@@ -79,9 +79,30 @@ impl Memory {
         Ok(RecallAnswer { items, not_indexed })
     }
 
+    /// Finds what is worth telling somebody who asked: facts that are about it, and where there are
+    /// none what was said about it, questions left out.
+    ///
+    /// # Errors
+    /// See [`MemoryError`].
+    pub async fn tell(&self, request: RecallRequest) -> Result<Vec<Recalled>, MemoryError> {
+        let facts = self.recall(RecallRequest { scope: Scope::FACTS, ..request.clone() }).await?.items;
+        let relevant: Vec<Recalled> = facts.iter().filter(|fact| fact.why.is_relevant()).cloned().collect();
+        if !relevant.is_empty() {
+            return Ok(relevant);
+        }
+        let mut turns = self.recall(RecallRequest { scope: Scope::TURNS, ..request }).await?.items;
+        turns.retain(|turn| turn.why.is_relevant() && !turn.text.trim_end().ends_with('?'));
+        Ok(if turns.is_empty() { facts } else { turns })
+    }
+
     async fn prepare(&self, request: &RecallRequest) -> Result<Option<Search>, MemoryError> {
         let narrow = |key: &String| request.conversation.as_ref().is_none_or(|only| only == key);
-        let (conversations, shared) = match &request.viewer {
+        // The narrower of the two; a door that was handed out narrow stays so.
+        let viewer = match (&self.seen_by, &request.viewer) {
+            (Viewer::Owner, asked) => asked,
+            (bound, _) => bound,
+        };
+        let (conversations, shared) = match viewer {
             Viewer::Nobody => return Ok(None),
             Viewer::Owner => (request.conversation.clone().map(|only| vec![only]), None),
             Viewer::Shared { entities, conversations } => {

@@ -53,9 +53,6 @@ pub(crate) struct Seen {
 /// What favoured speakers get while the nearest are chosen.
 const FAVOUR: f32 = 0.1;
 
-/// Similarity from which on a row is worth looking at without a word in common.
-const NEAR: f32 = 0.3;
-
 /// What a scan found.
 #[derive(Debug, Default)]
 pub(crate) struct Scan {
@@ -77,8 +74,11 @@ impl Scan {
     }
 
     /// Returns the nearest rows that are near by themselves, and not just nearer than the rest.
-    pub(crate) fn near(&self) -> impl Iterator<Item = i64> {
-        self.nearest.iter().copied().filter(|row| self.similarity(*row).is_some_and(|value| value >= NEAR))
+    pub(crate) fn near(&self, floor: f32) -> impl Iterator<Item = i64> {
+        self.nearest
+            .iter()
+            .copied()
+            .filter(move |row| self.similarity(*row).is_some_and(|value| value >= floor))
     }
 
     /// Returns how a similarity stands between the mean (0) and the highest (1) of this scan.

@@ -7,6 +7,7 @@ pub mod chat;
 pub mod control;
 pub mod error;
 pub mod framing;
+pub mod memory;
 pub mod methods;
 pub mod models;
 pub mod run;

@@ -240,6 +240,18 @@ methods! {
     SkillsStatus = "skills.status" Iam "skills" Read,
     /// One skill with everything it brings.
     SkillsInfo = "skills.info" Iam "skills" Read,
+    /// Finds what is known and what was said.
+    MemoryRecall = "memory.recall" Iam "memory" Read,
+    /// Keeps a fact as the owner's own words.
+    MemoryAdd = "memory.add" Iam "memory" Write,
+    /// What was learnt last, and from whom.
+    MemoryChanges = "memory.changes" Iam "memory" Read,
+    /// Who and what is known.
+    MemoryEntities = "memory.entities" Iam "memory" Read,
+    /// How much is known.
+    MemoryStats = "memory.stats" Iam "memory" Read,
+    /// Removes a fact, or with its source everything it came from.
+    MemoryForget = "memory.forget" Iam "memory" Admin,
     /// The model in use, why, and what else was looked at.
     ModelsList = "models.list" Iam "models" Read,
     /// Agrees to the use of a credential that was found.

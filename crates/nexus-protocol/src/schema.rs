@@ -8,7 +8,7 @@ use serde_json::{Map, Value, json};
 
 use crate::control::answers;
 use crate::methods::{ALIASES, Method};
-use crate::{automations, bus, chat, control, error, models, status, trace, ws};
+use crate::{automations, bus, chat, control, error, memory, models, status, trace, ws};
 
 /// Returns file names with their schemas.
 pub fn all() -> Vec<(String, Value)> {
@@ -97,6 +97,12 @@ fn shapes(method: Method, generator: &mut SchemaGenerator) -> (Value, Value) {
         Method::ConfigPatch => of(shape::<control::ConfigPatch>(), shape::<answers::ConfigChanged>()),
         Method::ConfigRotateToken => of(shape::<control::Nothing>(), shape::<answers::OwnerTokenRotated>()),
         Method::CredentialsList => of(shape::<control::Nothing>(), shape::<answers::Credentials>()),
+        Method::MemoryRecall => of(shape::<memory::MemoryRecall>(), shape::<memory::MemoryFound>()),
+        Method::MemoryAdd => of(shape::<memory::MemoryAdd>(), shape::<memory::MemoryAdded>()),
+        Method::MemoryChanges => of(shape::<memory::MemoryChangesOf>(), shape::<memory::MemoryFound>()),
+        Method::MemoryEntities => of(shape::<control::Nothing>(), shape::<memory::MemoryEntities>()),
+        Method::MemoryStats => of(shape::<control::Nothing>(), shape::<memory::MemoryStats>()),
+        Method::MemoryForget => of(shape::<memory::MemoryForget>(), shape::<memory::MemoryForgotten>()),
         Method::ModelsList => of(shape::<control::Nothing>(), shape::<models::ModelsView>()),
         Method::ModelsAllow | Method::ModelsRefuse => of(shape::<models::ModelAnswer>(), Shape::Any),
         Method::SkillsStatus => of(shape::<control::Nothing>(), shape::<answers::Skills>()),

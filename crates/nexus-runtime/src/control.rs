@@ -9,6 +9,7 @@ mod compactions;
 mod config;
 mod files;
 mod logs;
+mod memory;
 mod metrics;
 mod rows;
 mod skills;
@@ -191,6 +192,12 @@ impl Runtime {
                 self.skills_status().await
             }
             Method::SkillsInfo => self.skill_info(read(params)?).await,
+            Method::MemoryRecall
+            | Method::MemoryAdd
+            | Method::MemoryChanges
+            | Method::MemoryEntities
+            | Method::MemoryStats
+            | Method::MemoryForget => self.memory_call(method, params).await,
             Method::ModelsList => {
                 nothing(params)?;
                 shown(&self.models_view())

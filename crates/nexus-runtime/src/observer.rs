@@ -84,6 +84,8 @@ impl Recorder {
     fn outbound(&self, ended: &Ended<'_>, line: &OutboxRecord) -> NewEvent {
         let mut event = NewEvent::message(OWN_SOURCE, line.id.as_str(), OWN_SOURCE, &line.text);
         event.direction = Direction::Outbound;
+        // The same room as the words it answers, so that both are one conversation to memory.
+        (event.container_kind, event.container_id) = (Some("dm".to_owned()), Some(line.session.to_string()));
         event.timestamp = line.created_at;
         event.reply_to = ended.item.new.source_event_id.as_ref().map(ToString::to_string);
         event.metadata = Some(json!({

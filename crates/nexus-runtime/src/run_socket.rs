@@ -175,12 +175,7 @@ impl RunCommands {
     }
 
     async fn recall(&self, query: &str) -> RunReply {
-        match self
-            .memory
-            .recall(RecallRequest::new(query).limit(RECALL_LIMIT))
-            .await
-            .map(|answer| answer.items)
-        {
+        match self.memory.tell(RecallRequest::new(query).limit(RECALL_LIMIT)).await {
             Ok(found) if found.is_empty() => done("nothing found\n".to_owned()),
             Ok(found) => done(found.iter().map(|fact| format!("{}  {}\n", fact.as_of, fact.text)).collect()),
             Err(error) => failed(&error.to_string(), None),

@@ -4,6 +4,7 @@
 mod access;
 mod approvals;
 mod contacts;
+mod mentions;
 mod tokens;
 
 use nexus_base::clock::Timestamp;
@@ -16,6 +17,7 @@ pub use self::approvals::{
     PermissionStatus,
 };
 pub use self::contacts::Contact;
+pub use self::mentions::Mentioned;
 pub use self::tokens::{NewToken, TokenRow};
 use crate::database::Database;
 use crate::error::StoreError;

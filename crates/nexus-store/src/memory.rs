@@ -72,6 +72,8 @@ pub struct Fact {
     pub access_count: u64,
     /// Whom and what it is about.
     pub entity_ids: Vec<EntityId>,
+    /// Conversation it was learnt in.
+    pub conversation: Option<String>,
 }
 
 /// How much memory holds.
@@ -328,6 +330,7 @@ impl Fact {
             metadata: json(row, "metadata")?.unwrap_or_default(),
             access_count: count(row, "access_count")?,
             entity_ids: entity_ids.iter().filter_map(Value::as_str).map(EntityId::new).collect(),
+            conversation: row.get("conversation")?,
         })
     }
 }

@@ -65,16 +65,8 @@ pub(crate) fn inspect(
         other => other,
     })?;
     let known_version = version_number(known.len());
-    if let Some(newest) = applied.last()
-        && newest.version > known_version
-    {
-        return Err(StoreError::NewerSchema {
-            path: path.to_owned(),
-            found: newest.version,
-            known: known_version,
-        });
-    }
-    for (position, row) in applied.iter().enumerate() {
+    // What both know has to be the same; otherwise the file is not newer but another one.
+    for (position, row) in applied.iter().take(known.len()).enumerate() {
         let matches = known.get(position).is_some_and(|migration| {
             row.version == version_number(position + 1)
                 && row.name == migration.name
@@ -87,6 +79,15 @@ pub(crate) fn inspect(
                 name: row.name.clone(),
             });
         }
+    }
+    if let Some(newest) = applied.last()
+        && newest.version > known_version
+    {
+        return Err(StoreError::NewerSchema {
+            path: path.to_owned(),
+            found: newest.version,
+            known: known_version,
+        });
     }
     if applied.len() == known.len() {
         Ok(SchemaState::Current)

@@ -158,6 +158,34 @@ impl Store {
         });
     }
 
+    pub(crate) fn databases(&self) -> &[Database; 6] {
+        &self.databases
+    }
+
+    pub(crate) fn events_database(&self) -> &Database {
+        &self.databases[0]
+    }
+
+    pub(crate) fn agents_database(&self) -> &Database {
+        &self.databases[1]
+    }
+
+    pub(crate) fn identity_database(&self) -> &Database {
+        &self.databases[2]
+    }
+
+    pub(crate) fn memory_database(&self) -> &Database {
+        &self.databases[3]
+    }
+
+    pub(crate) fn embeddings_database(&self) -> &Database {
+        &self.databases[4]
+    }
+
+    pub(crate) fn runtime_database(&self) -> &Database {
+        &self.databases[5]
+    }
+
     fn each(&self) -> impl Iterator<Item = (DatabaseName, &Database)> {
         DatabaseName::ALL.into_iter().zip(&self.databases)
     }

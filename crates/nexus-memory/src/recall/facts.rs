@@ -19,6 +19,8 @@ const DENSE: f64 = 0.45;
 const DATE: f64 = 0.3;
 const LINKED: f64 = 0.2;
 
+/// Similarity from which on a fact is worth telling without a word in common.
+const NEAR: f32 = 0.35;
 /// Facts by words and by meaning that are ranked.
 const CANDIDATES: (u32, usize) = (150, 100);
 /// Best facts whose causes and effects are looked at with a high budget.
@@ -35,7 +37,7 @@ impl Memory {
             keyword = scaled(hits.into_iter().map(|hit| (hit.row, hit.score)));
         }
         let mut rows: Vec<i64> = keyword.keys().copied().collect();
-        rows.extend(scan.near());
+        rows.extend(scan.near(NEAR));
         let mut found = self.judged(search, rows, &keyword, &scan, &HashMap::new()).await?;
         if search.budget == Budget::High && !found.is_empty() {
             found.sort_by(|left, right| right.1.score.total_cmp(&left.1.score));

@@ -26,6 +26,8 @@ const LINKED: f64 = 0.5;
 const LENGTH: f64 = 0.18;
 const QUESTION: f64 = 0.2;
 
+/// Similarity from which on a turn is worth looking at without a word in common.
+const NEAR: f32 = 0.2;
 /// Letters from which on a turn is long enough to say something.
 const TELLING_LENGTH: usize = 200;
 /// Nearest turns of a stretch that tell how near the stretch is.
@@ -53,7 +55,7 @@ impl Memory {
         }
         let mut rows: Vec<i64> = keyword.keys().copied().collect();
         match search.budget {
-            Budget::Low | Budget::Mid => rows.extend(scan.near()),
+            Budget::Low | Budget::Mid => rows.extend(scan.near(NEAR)),
             // Whoever looks hard judges for themselves what is near enough.
             Budget::High => rows.extend(&scan.nearest),
         }

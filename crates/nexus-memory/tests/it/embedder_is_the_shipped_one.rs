@@ -26,7 +26,7 @@ fn oracle() -> &'static Tokenizer {
         std::io::Write::write_all(&mut file.as_file(), &lines.join(&b'\n')).unwrap();
         let model = WordPiece::from_file(file.path().to_str().unwrap()).build().unwrap();
         let mut tokenizer = Tokenizer::new(model);
-        tokenizer.with_normalizer(Some(BertNormalizer::new(true, true, None, true)));
+        tokenizer.with_normalizer(Some(BertNormalizer::new(true, true, None, true))).unwrap();
         tokenizer.with_pre_tokenizer(Some(BertPreTokenizer));
         tokenizer
     })

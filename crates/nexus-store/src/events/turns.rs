@@ -162,12 +162,47 @@ impl Events {
             .await
     }
 
+    /// Returns the events of the stretch of conversation that an event belongs to, in order, with their
+    /// times; none when the event is no turn.
+    ///
+    /// # Errors
+    /// See [`StoreError`].
+    pub async fn stretch(&self, event: EventId) -> Result<Vec<(EventId, Timestamp)>, StoreError> {
+        self.database
+            .read(move |connection| {
+                let mut statement = connection.prepare_cached(
+                    "SELECT events.id, turns.said_at FROM turns JOIN events ON events.row = turns.row
+                     WHERE turns.episode = (SELECT turns.episode FROM turns JOIN events
+                        ON events.row = turns.row WHERE events.id = ?1)
+                     ORDER BY turns.row LIMIT ?2",
+                )?;
+                let rows = statement.query_map(params![event.as_str(), MOST_ROWS], |row| {
+                    Ok((EventId::new(row.get::<_, String>(0)?), moment(row, "said_at")?))
+                })?;
+                Ok(rows.collect::<rusqlite::Result<_>>()?)
+            })
+            .await
+    }
+
     /// Returns the row of the newest turn; 0 when there is none.
     ///
     /// # Errors
     /// See [`StoreError`].
     pub async fn last_turn(&self) -> Result<i64, StoreError> {
         self.database.read(last_row).await
+    }
+
+    /// Counts the turns that can be found.
+    ///
+    /// # Errors
+    /// See [`StoreError`].
+    pub async fn turn_count(&self) -> Result<u64, StoreError> {
+        self.database
+            .read(|connection| {
+                Ok(connection
+                    .query_row("SELECT count(*) FROM turns", [], |row| crate::words::count(row, 0))?)
+            })
+            .await
     }
 
     /// Returns the numbers of conversations; unknown ones are left out.

@@ -1,6 +1,8 @@
 //! Facts by their words, by rows and by the events they came from, with what a viewer may not see
 //! left out before anything is ranked.
 
+use std::collections::HashMap;
+
 use nexus_base::clock::Timestamp;
 use nexus_base::id::{EntityId, EventId};
 use rusqlite::{Connection, params};
@@ -157,6 +159,23 @@ impl Memory {
             .read(move |connection| {
                 let sql = select("WHERE facts.source_event_id = ?1 ORDER BY facts.row LIMIT 1000");
                 facts(connection, &sql, params![event.as_str()])
+            })
+            .await
+    }
+
+    /// Counts the facts about each entity.
+    ///
+    /// # Errors
+    /// See [`StoreError`].
+    pub async fn facts_per_entity(&self) -> Result<HashMap<EntityId, u64>, StoreError> {
+        self.database
+            .read(|connection| {
+                let mut statement = connection
+                    .prepare_cached("SELECT entity_id, count(*) FROM fact_entities GROUP BY entity_id")?;
+                let rows = statement.query_map([], |row| {
+                    Ok((EntityId::new(row.get::<_, String>(0)?), crate::words::count(row, 1)?))
+                })?;
+                Ok(rows.collect::<rusqlite::Result<_>>()?)
             })
             .await
     }

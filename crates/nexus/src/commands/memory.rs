@@ -1,28 +1,31 @@
-//! `nexus memory`: asks the memory, or adds to it while no daemon holds the workspace.
+//! `nexus memory`: asks the memory, adds to it, looks at it and makes it forget; through the daemon
+//! while one runs, else in the files.
 
 mod eval;
+mod way;
 
-use clap::{Args, Subcommand};
-use nexus_base::lock::{HeldLock, LockError};
-use nexus_memory::{Memory, Provenance, RecallRequest, Scope};
-use nexus_store::{OpenMode, Store};
-use serde_json::json;
+use clap::{Args, Subcommand, ValueEnum};
+use nexus_base::clock::Timestamp;
+use nexus_protocol::memory::{
+    MemoryAdd, MemoryBudget, MemoryChangesOf, MemoryForget, MemoryForgotten, MemoryFound, MemoryItem,
+    MemoryRecall, MemoryScope,
+};
 
 use crate::context::Context;
 use crate::failure::{Exit, Failure, Outcome};
 use crate::output::{self, Format};
 
-use super::reports::store_failure;
+pub(super) use self::way::Way;
 
 /// Longest fact taken from a command line, in bytes.
 const LONGEST_FACT: usize = 8 * 1024;
-/// Most facts one question may bring.
-const MOST_FACTS: usize = 1000;
+/// Most items one question may bring.
+const MOST_ITEMS: usize = 200;
 
 /// Arguments of `nexus memory`.
 #[derive(Debug, Args)]
 #[command(
-    after_help = "Examples:\n  nexus memory recall \"coffee\"\n  nexus memory add \"Ada drinks her coffee black\""
+    after_help = "Examples:\n  nexus memory recall \"coffee\"\n  nexus memory add \"Ada drinks her coffee black\"\n  nexus memory forget 01J… --source"
 )]
 pub(crate) struct Arguments {
     #[command(subcommand)]
@@ -31,30 +34,90 @@ pub(crate) struct Arguments {
 
 #[derive(Debug, Subcommand)]
 enum Command {
-    /// Find what is known about something
-    #[command(after_help = "Example:\n  nexus memory recall \"favourite colour\" -k 3 --json")]
+    /// Find what is known about something and what was said about it
+    #[command(after_help = "\
+Examples:
+  nexus memory recall \"favourite colour\" -k 3 --json
+  nexus memory recall \"what did I say about the boiler last week\" --explain")]
     Recall {
         /// What to look for
         #[arg(required = true)]
         query: Vec<String>,
-        /// How many facts
+        /// How many items
         #[arg(short = 'k', long = "limit", default_value_t = 10, value_name = "N")]
         limit: usize,
+        /// Where to look
+        #[arg(long, value_enum, default_value_t = ScopeName::All)]
+        scope: ScopeName,
+        /// How hard to look
+        #[arg(long, value_enum, default_value_t = BudgetName::Mid)]
+        budget: BudgetName,
+        /// Only facts about this entity (an id from `nexus memory entities`)
+        #[arg(long, value_name = "ENTITY")]
+        about: Option<String>,
+        /// Only what was so on this day or later
+        #[arg(long, value_name = "DATE")]
+        after: Option<String>,
+        /// Only what was so before this day
+        #[arg(long, value_name = "DATE")]
+        before: Option<String>,
+        /// Show what each score is made of
+        #[arg(long)]
+        explain: bool,
         /// Print JSON
         #[arg(long)]
         json: bool,
     },
     /// Remember a fact
-    #[command(after_help = "\
-Example:
-  nexus memory add \"The spare key is with Grace\"
-
-While a daemon runs it alone writes: tell it in the conversation, as in
-  nexus chat -m \"Remember that the spare key is with Grace\"")]
+    #[command(after_help = "Example:\n  nexus memory add \"The spare key is with Grace\"")]
     Add {
         /// The fact, as one sentence
         #[arg(required = true)]
         text: Vec<String>,
+        /// Print JSON
+        #[arg(long)]
+        json: bool,
+    },
+    /// List what was learnt last and whose words it is; take one back with `forget`
+    #[command(after_help = "Example:\n  nexus memory changes --untrusted")]
+    Changes {
+        /// How many
+        #[arg(short = 'k', long = "limit", default_value_t = 20, value_name = "N")]
+        limit: usize,
+        /// Only what nobody vouches for: web pages, other people, tool servers
+        #[arg(long)]
+        untrusted: bool,
+        /// Print JSON
+        #[arg(long)]
+        json: bool,
+    },
+    /// List who and what is known
+    #[command(after_help = "Example:\n  nexus memory entities --json")]
+    Entities {
+        /// Print JSON
+        #[arg(long)]
+        json: bool,
+    },
+    /// Forget a fact; with --source also everything it came from
+    #[command(after_help = "\
+Examples:
+  nexus memory forget 01JB2K…           the fact, its vector and its place in the index
+  nexus memory forget 01JB2K… --source  also the message, the replies, tool results and whatever quotes them
+
+An event's id can stand for the fact with --source. Backups made earlier keep what they hold.")]
+    Forget {
+        /// The fact, or with --source an event
+        id: String,
+        /// Overwrite the source, too
+        #[arg(long)]
+        source: bool,
+        /// Print JSON
+        #[arg(long)]
+        json: bool,
+    },
+    /// Show how much is known and what it takes
+    #[command(after_help = "Example:\n  nexus memory stats --json")]
+    Stats {
         /// Print JSON
         #[arg(long)]
         json: bool,
@@ -66,67 +129,177 @@ Example:
     Eval(eval::Arguments),
 }
 
+/// Where to look.
+#[derive(Debug, Clone, Copy, ValueEnum)]
+enum ScopeName {
+    /// Facts and what was said
+    All,
+    /// Facts alone
+    Facts,
+    /// What was said alone
+    Turns,
+}
+
+/// How hard to look.
+#[derive(Debug, Clone, Copy, ValueEnum)]
+enum BudgetName {
+    /// By meaning alone
+    Low,
+    /// By meaning and words
+    Mid,
+    /// With more candidates and with causes
+    High,
+}
+
 /// Runs `nexus memory`.
 pub(crate) fn run(context: &Context, arguments: &Arguments) -> Outcome {
     match &arguments.command {
-        Command::Recall { query, limit, json } => {
-            recall(context, &query.join(" "), (*limit).min(MOST_FACTS), Format::from_flag(*json))
+        Command::Recall { query, limit, scope, budget, about, after, before, explain, json } => {
+            let asked = MemoryRecall {
+                query: query.join(" "),
+                limit: Some((*limit).clamp(1, MOST_ITEMS)),
+                budget: Some(match budget {
+                    BudgetName::Low => MemoryBudget::Low,
+                    BudgetName::Mid => MemoryBudget::Mid,
+                    BudgetName::High => MemoryBudget::High,
+                }),
+                scope: Some(match scope {
+                    ScopeName::All => MemoryScope::All,
+                    ScopeName::Facts => MemoryScope::Facts,
+                    ScopeName::Turns => MemoryScope::Turns,
+                }),
+                about: about.clone(),
+                after: moment(after.as_deref())?,
+                before: moment(before.as_deref())?,
+            };
+            show(&Way::to_read(context)?.recall(asked)?, *explain, Format::from_flag(*json))
         }
         Command::Add { text, json } => add(context, &text.join(" "), Format::from_flag(*json)),
+        Command::Changes { limit, untrusted, json } => {
+            let asked = MemoryChangesOf { limit: Some((*limit).clamp(1, MOST_ITEMS)), untrusted: *untrusted };
+            changes(&Way::to_read(context)?.changes(asked)?, Format::from_flag(*json))
+        }
+        Command::Entities { json } => entities(context, Format::from_flag(*json)),
+        Command::Forget { id, source, json } => {
+            let asked = MemoryForget { id: id.clone(), source: *source };
+            forgotten(&Way::to_write(context)?.forget(asked)?, Format::from_flag(*json))
+        }
+        Command::Stats { json } => stats(context, Format::from_flag(*json)),
         Command::Eval(arguments) => eval::run(arguments),
     }
 }
 
-fn recall(context: &Context, query: &str, limit: usize, format: Format) -> Outcome {
-    let layout = context.existing()?;
-    let store = Store::open(&layout.data(), OpenMode::ReadOnly).map_err(|error| store_failure(&error))?;
-    let memory = Memory::read_only(&store);
-    let found = super::client_runtime()?
-        .block_on(memory.recall(RecallRequest::new(query).limit(limit).scope(Scope::FACTS)))
-        .map_err(|error| Failure::caused(&error))?
-        .items;
+fn moment(text: Option<&str>) -> Result<Option<Timestamp>, Failure> {
+    let Some(text) = text else { return Ok(None) };
+    let moment = Timestamp::parse(text).or_else(|| Timestamp::parse(&format!("{text}T00:00:00")));
+    let failure =
+        || Failure::new(format!("{text} is no date")).hint("write it as 2026-03-18").exit(Exit::Usage);
+    moment.map(Some).ok_or_else(failure)
+}
+
+fn show(found: &MemoryFound, explain: bool, format: Format) -> Outcome {
     if format == Format::Json {
-        let facts: Vec<_> = found
-            .iter()
-            .map(|fact| json!({ "id": fact.item.as_str(), "text": fact.text, "asOf": fact.as_of, "score": fact.score }))
-            .collect();
-        return output::json(&json!({ "facts": facts }));
+        return output::json(found);
     }
-    if found.is_empty() {
+    if found.items.is_empty() {
         return output::line("nothing is known about that");
     }
-    let rows = found
-        .iter()
-        .map(|fact| vec![fact.as_of.to_local_rfc3339(), format!("{:.2}", fact.score), fact.text.clone()])
-        .collect();
-    output::table(&["AS OF", "SCORE", "FACT"], rows)
+    let words = |item: &MemoryItem| match &item.speaker {
+        Some(speaker) => format!("{speaker}: {}", item.text),
+        None => item.text.clone(),
+    };
+    let reasons = |item: &MemoryItem| {
+        let parts = item.why.iter().filter_map(|(name, value)| {
+            value.as_f64().filter(|value| *value > 0.005).map(|value| format!("{name} {value:.2}"))
+        });
+        parts.collect::<Vec<_>>().join(", ")
+    };
+    let rows = found.items.iter().map(|item| {
+        let mut row = vec![day(item.as_of), format!("{:.2}", item.score), item.kind.clone(), words(item)];
+        if explain {
+            row.push(reasons(item));
+        }
+        row
+    });
+    let rows = rows.collect();
+    if explain {
+        return output::table(&["AS OF", "SCORE", "KIND", "WHAT", "WHY"], rows);
+    }
+    output::table(&["AS OF", "SCORE", "KIND", "WHAT"], rows)
+}
+
+fn changes(found: &MemoryFound, format: Format) -> Outcome {
+    if format == Format::Json {
+        return output::json(found);
+    }
+    if found.items.is_empty() {
+        return output::line("nothing was learnt");
+    }
+    let row = |item: &MemoryItem| {
+        vec![item.id.clone(), day(item.as_of), item.provenance.clone(), item.text.clone()]
+    };
+    output::table(&["FACT", "AS OF", "WORDS OF", "WHAT"], found.items.iter().map(row).collect())
 }
 
 fn add(context: &Context, text: &str, format: Format) -> Outcome {
     if text.trim().is_empty() || text.len() > LONGEST_FACT {
         return Err(Failure::new(format!("a fact has between 1 and {LONGEST_FACT} bytes")).exit(Exit::Usage));
     }
-    let layout = context.existing()?;
-    let lock = HeldLock::acquire(&layout.lock()).map_err(|error| match error {
-        LockError::Held { holder, .. } => {
-            let who = holder.map_or_else(|| "a daemon".to_owned(), |pid| format!("process {pid}"));
-            Failure::new(format!("{who} holds the workspace and alone may write"))
-                .hint("tell it: nexus chat -m \"Remember that …\"")
-        }
-        LockError::File(error) => Failure::caused(&error),
-    })?;
-    let store = Store::open(&layout.data(), OpenMode::ReadWrite).map_err(|error| store_failure(&error))?;
-    let memory = Memory::new(&store);
-    let runtime = super::client_runtime()?;
-    let kept = runtime.block_on(async {
-        let kept = memory.remember(text, None, Provenance::Owner).await;
-        store.close().await;
-        kept
-    });
-    lock.release();
-    let id = kept.map_err(|error| Failure::caused(&error))?;
+    let added = Way::to_write(context)?.add(MemoryAdd { text: text.to_owned() })?;
     match format {
-        Format::Json => output::json(&json!({ "id": id, "text": text })),
-        Format::Text => output::line(&format!("remembered as {id}")),
+        Format::Json => output::json(&added),
+        Format::Text => output::line(&format!("remembered as {}", added.id)),
     }
+}
+
+fn entities(context: &Context, format: Format) -> Outcome {
+    let found = Way::to_read(context)?.entities()?;
+    if format == Format::Json {
+        return output::json(&found);
+    }
+    let rows = found.entities.into_iter().map(|entity| {
+        let kind = if entity.is_owner { "owner".to_owned() } else { entity.kind };
+        vec![entity.id, entity.name, kind, entity.facts.to_string(), entity.mentions.to_string()]
+    });
+    output::table(&["ENTITY", "NAME", "KIND", "FACTS", "MENTIONS"], rows.collect())
+}
+
+fn forgotten(forgotten: &MemoryForgotten, format: Format) -> Outcome {
+    if format == Format::Json {
+        return output::json(forgotten);
+    }
+    let facts = forgotten.facts.len();
+    output::line(&format!("forgot {facts} {}", if facts == 1 { "fact" } else { "facts" }))?;
+    match &forgotten.source_event {
+        Some(event) if forgotten.source_remains => output::line(&format!(
+            "the words are still in event {event}; nexus memory forget {event} --source removes them"
+        )),
+        Some(event) => {
+            output::line(&format!("overwrote event {event} and {} rows", forgotten.rows))?;
+            for file in &forgotten.files {
+                output::line(&format!("wiped {file}"))?;
+            }
+            output::line("backups made earlier keep what they hold")
+        }
+        None => Ok(()),
+    }
+}
+
+fn stats(context: &Context, format: Format) -> Outcome {
+    let stats = Way::to_read(context)?.stats()?;
+    if format == Format::Json {
+        return output::json(&stats);
+    }
+    output::line(&format!("facts        {}", stats.facts))?;
+    output::line(&format!("entities     {}", stats.entities))?;
+    output::line(&format!("turns        {}", stats.turns))?;
+    output::line(&format!("vectors      {} ({} rows to go)", stats.vectors, stats.not_indexed))?;
+    output::line(&format!("embedder     {}", stats.model))?;
+    let each = stats.bytes_per_fact.map_or_else(String::new, |bytes| format!(", {bytes} per fact"));
+    output::line(&format!("bytes        {}{each}", stats.bytes))
+}
+
+fn day(moment: Timestamp) -> String {
+    let text = moment.to_local_rfc3339();
+    text.get(..16).unwrap_or(&text).replace('T', " ")
 }

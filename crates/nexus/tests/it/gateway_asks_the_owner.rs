@@ -262,6 +262,9 @@ fn every_method_answers_the_owner_and_as_its_schema_says() {
             Method::AgentsFilesGet => json!({ "agent": "nobody", "file": "IDENTITY.md" }),
             Method::AgentsFilesSet => json!({ "agent": "nobody", "file": "IDENTITY.md", "content": "" }),
             Method::SkillsInfo => json!({ "name": "tea" }),
+            Method::MemoryRecall => json!({ "query": "tea" }),
+            Method::MemoryAdd => json!({ "text": "Ada drinks tea" }),
+            Method::MemoryForget => json!({ "id": "none" }),
             Method::ConfigSet => json!({ "key": "queue.cap", "value": 21 }),
             Method::ConfigPatch => json!({ "values": { "queue.cap": 22 } }),
             Method::AutomationsGet | Method::AutomationsEnable | Method::AutomationsDisable => {
@@ -282,7 +285,10 @@ fn every_method_answers_the_owner_and_as_its_schema_says() {
             | Method::EventsUnsubscribe
             | Method::Metrics
             | Method::Mcp => Some(400),
-            Method::AgentsFilesList | Method::AgentsFilesGet | Method::AgentsFilesSet => Some(404),
+            Method::AgentsFilesList
+            | Method::AgentsFilesGet
+            | Method::AgentsFilesSet
+            | Method::MemoryForget => Some(404),
             Method::GrantsRevoke | Method::TokensRotate => Some(400),
             _ => None,
         };

@@ -1,0 +1,167 @@
+//! Sentences and names: where one ends, and which words are somebody's.
+
+/// Longest sentence that is read, in bytes; what is longer is no plain statement.
+const LONGEST: usize = 300;
+/// Words that are capitalised and are nobody.
+const NOBODY: [&str; 36] = [
+    "i",
+    "i'm",
+    "i've",
+    "i'd",
+    "the",
+    "a",
+    "an",
+    "my",
+    "we",
+    "it",
+    "and",
+    "but",
+    "so",
+    "on",
+    "in",
+    "at",
+    "monday",
+    "tuesday",
+    "wednesday",
+    "thursday",
+    "friday",
+    "saturday",
+    "sunday",
+    "january",
+    "february",
+    "march",
+    "april",
+    "may",
+    "june",
+    "july",
+    "august",
+    "september",
+    "october",
+    "november",
+    "december",
+    "ok",
+];
+
+/// Cuts a text into statements; questions, code and overlong ones are left out.
+pub(super) fn split(text: &str) -> Vec<String> {
+    let mut sentences = Vec::new();
+    let mut current = String::new();
+    let mut letters = text.chars().peekable();
+    while let Some(letter) = letters.next() {
+        let ends = match letter {
+            '\n' => true,
+            '.' | '!' | '?' | ';' => letters.peek().is_none_or(|next| next.is_whitespace()),
+            _ => false,
+        };
+        if letter != '\n' && letter != ';' {
+            current.push(letter);
+        }
+        if ends {
+            take(&mut current, &mut sentences);
+        }
+    }
+    take(&mut current, &mut sentences);
+    sentences
+}
+
+fn take(current: &mut String, sentences: &mut Vec<String>) {
+    let sentence = current.split_whitespace().collect::<Vec<_>>().join(" ").replace('’', "'");
+    current.clear();
+    let greetings = [
+        "hi, ",
+        "hello, ",
+        "hey, ",
+        "hi! ",
+        "yes, ",
+        "no, ",
+        "well, ",
+        "so, ",
+        "by the way, ",
+        "btw, ",
+        "also, ",
+        "and ",
+        "hi ",
+        "hey ",
+    ];
+    let lowered = sentence.to_lowercase();
+    let start = greetings.iter().find(|start| lowered.starts_with(**start)).map_or(0, |start| start.len());
+    let sentence = sentence.get(start..).unwrap_or_default();
+    let is_plain = !sentence.is_empty()
+        && sentence.len() <= LONGEST
+        && !sentence.ends_with('?')
+        && !sentence.contains(['{', '}', '<', '>', '`']);
+    if !is_plain {
+        return;
+    }
+    // "I live in Lisbon and I work at a bakery" says two things.
+    let mut rest = sentence;
+    for joint in [" and I ", " and my ", ", but I ", " but I ", ", I ", ", my "] {
+        if let Some((first, second)) = rest.split_once(joint)
+            && first.len() > 3
+        {
+            sentences.push(first.trim_end_matches([',', ' ']).to_owned());
+            let subject = if joint.trim_end().ends_with("my") { "My" } else { "I" };
+            let second = format!("{subject} {second}");
+            let mut more = second.clone();
+            take(&mut more, sentences);
+            rest = "";
+            break;
+        }
+    }
+    if !rest.is_empty() {
+        sentences.push(rest.to_owned());
+    }
+}
+
+/// Returns the capitalised words a text begins with, three at most.
+pub(super) fn leading_name(text: &str) -> Option<String> {
+    let mut name: Vec<&str> = Vec::new();
+    for word in text.split(' ').take(3) {
+        let bare = word.trim_end_matches(['.', ',', '!', ';', ':', ')']);
+        let bare = bare.strip_suffix("'s").unwrap_or(bare);
+        if !is_name(bare) {
+            break;
+        }
+        name.push(bare);
+        if bare.len() != word.len() {
+            break;
+        }
+    }
+    (!name.is_empty()).then(|| name.join(" "))
+}
+
+/// Returns the names inside a sentence: runs of capitalised words that do not begin it.
+pub(super) fn names(sentence: &str) -> Vec<String> {
+    let mut names: Vec<String> = Vec::new();
+    let words: Vec<&str> = sentence.split(' ').collect();
+    let mut at = 1;
+    while at < words.len() {
+        let rest = words[at..].join(" ");
+        match leading_name(&rest) {
+            Some(name) => {
+                at += name.split(' ').count();
+                if !names.contains(&name) && names.len() < 6 {
+                    names.push(name);
+                }
+            }
+            None => at += 1,
+        }
+    }
+    names
+}
+
+/// Returns a sentence with a capital and an end.
+pub(super) fn finished(sentence: &str) -> String {
+    let sentence = sentence.trim().trim_end_matches(['.', '!']);
+    let mut letters = sentence.chars();
+    let first = letters.next().map(|first| first.to_uppercase().to_string()).unwrap_or_default();
+    format!("{first}{}.", letters.as_str())
+}
+
+fn is_name(word: &str) -> bool {
+    let mut letters = word.chars();
+    letters.next().is_some_and(char::is_uppercase)
+        && word.chars().count() > 1
+        && letters.all(|letter| letter.is_alphabetic() || letter == '-' || letter == '\'')
+        && !NOBODY.contains(&word.to_lowercase().as_str())
+}

@@ -1,0 +1,77 @@
+use nexus_base::id::EntityId;
+use nexus_memory::{Provenance, RecallRequest, Scope, Utterance, Voice};
+use nexus_store::identity::{EntitySource, NewEntity, OWNER_ID};
+
+use crate::support::{Place, bob_says, owner_says};
+
+#[tokio::test]
+async fn an_onboarding_enriches_the_owner_and_makes_the_persona() {
+    let place = Place::new().await;
+    let event =
+        place.said("dm", OWNER_ID, "My name is Ada. I'll call you Atlas.", "2026-03-18T10:00:00").await;
+    let words =
+        "My name is Ada. I'll call you Atlas. I live in Lisbon, and my sister Grace works at a bakery.";
+    let learnt = place.memory.learn(owner_says(words, Some(event.clone()))).await.unwrap();
+    assert_eq!(learnt.owner_name.as_deref(), Some("Ada"));
+    assert_eq!(learnt.added.len(), 4, "{learnt:?}");
+    let owner = place.store.identity().owner().await.unwrap().unwrap();
+    assert_eq!((owner.name.as_str(), owner.id.as_str()), ("Ada", OWNER_ID));
+    assert_eq!(place.memory.counts().await.unwrap().episodes, 1, "and the stretch it was said in");
+    let persona = place.store.identity().entities_named("atlas").await.unwrap();
+    assert_eq!(persona[0].kind, "persona");
+    let about = place.store.memory().facts_about(EntityId::new(OWNER_ID), 10).await.unwrap();
+    assert_eq!(about.len(), 3, "everything but the persona's name is about the owner");
+    assert!(
+        about.iter().all(|fact| fact.source_event_id.as_ref() == Some(&event)),
+        "with where it came from"
+    );
+    assert!(about.iter().all(|fact| fact.conversation.as_deref() == Some("nexus:dm")));
+
+    let again = place.memory.learn(owner_says(words, Some(event))).await.unwrap();
+    assert_eq!((again.added.len(), again.owner_name), (0, None), "the same words add nothing");
+    let later = place.memory.learn(owner_says("I live in Lisbon.", None)).await.unwrap();
+    let texts = place.ask("where does Ada live").await;
+    assert_eq!(texts[0], "Ada lives in Lisbon.", "{texts:?}");
+    assert_eq!((later.added.len(), later.known.len()), (0, 1), "nor does a part of them");
+    place.store.close().await;
+}
+
+#[tokio::test]
+async fn nobody_else_changes_what_is_known_of_the_owner() {
+    let place = Place::new().await;
+    place.memory.learn(owner_says("My name is Ada.", None)).await.unwrap();
+    let bob = NewEntity {
+        id: EntityId::new("bob"),
+        name: "Bob".to_owned(),
+        kind: "person".to_owned(),
+        source: EntitySource::Delivery,
+    };
+    place.store.identity().upsert_entity(bob).await.unwrap();
+    let learnt =
+        place.memory.learn(bob_says("My name is Ada. I live in Oslo. My boss is Ada.")).await.unwrap();
+    assert_eq!(learnt.owner_name, None);
+    let claims = Utterance {
+        voice: Voice::Person { entity: EntityId::new(OWNER_ID), name: "Ada".to_owned() },
+        ..owner_says("I live in Paris", None)
+    };
+    place.memory.learn(claims).await.unwrap();
+    let about = place.store.memory().facts_about(EntityId::new(OWNER_ID), 10).await.unwrap();
+    let texts: Vec<&str> = about.iter().map(|fact| fact.text.as_str()).collect();
+    assert_eq!(texts, ["The owner is called Ada."]);
+    let found = place.recall(RecallRequest::new("Oslo").scope(Scope::FACTS)).await;
+    assert_eq!((found[0].text.as_str(), found[0].provenance), ("Bob lives in Oslo.", Provenance::Untrusted));
+    assert_eq!(place.store.identity().owner().await.unwrap().unwrap().name, "Ada");
+
+    let untrusted =
+        Utterance { voice: Voice::Untrusted, ..owner_says("My name is Eve. I live in Rome.", None) };
+    assert_eq!(place.memory.learn(untrusted).await.unwrap().added, []);
+    // A change that nobody vouches for is listed with its origin and can be taken back.
+    let changes = place.memory.recent(10).await.unwrap();
+    let unvouched: Vec<_> = changes.iter().filter(|fact| fact.provenance == Provenance::Untrusted).collect();
+    assert!(!unvouched.is_empty());
+    for fact in unvouched {
+        assert!(place.memory.forget(fact.fact_id().unwrap().clone()).await.unwrap());
+    }
+    assert_eq!(place.recall(RecallRequest::new("Oslo").scope(Scope::FACTS)).await, []);
+    place.store.close().await;
+}

@@ -1,0 +1,361 @@
+//! Forgetting where something came from: the event, everything that was said and done because of it,
+//! and every place that quotes it, overwritten in all six databases, and then in the files themselves.
+//!
+//! Each step can be repeated; one that a crash cut off is completed by doing it again.
+
+use std::collections::HashMap;
+
+use nexus_base::clock::Timestamp;
+use nexus_base::id::{EntityId, EventId, FactId, new_ulid};
+use rusqlite::{Connection, OptionalExtension, params};
+use serde_json::json;
+
+use crate::database::Database;
+use crate::error::StoreError;
+use crate::memory::Fact;
+use crate::open::{self, Checkpoint};
+use crate::schema::DatabaseName;
+use crate::store::Store;
+use crate::writer::Sync;
+
+/// What stands where something was.
+pub const TOMBSTONE: &str = "[forgotten]";
+/// Shortest text that is looked for elsewhere, in characters: shorter ones are in everything.
+const SHORTEST_QUOTE: usize = 8;
+/// Most quotes that are looked for.
+const MOST_QUOTES: usize = 64;
+
+/// What was forgotten.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Forgotten {
+    /// Rows that were overwritten or removed.
+    pub rows: u64,
+    /// Facts that went with it.
+    pub facts: Vec<FactId>,
+    /// Rows of turns that went with it.
+    pub turns: Vec<i64>,
+    /// What was looked for elsewhere; gone from the databases, perhaps not from other files.
+    pub quotes: Vec<String>,
+}
+
+/// Why a source was not forgotten.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum NotForgotten {
+    /// There is no such event.
+    Unknown,
+    /// It is still being worked on.
+    Busy,
+}
+
+impl Store {
+    /// Overwrites an event, what was said and done because of it, and what quotes it.
+    ///
+    /// # Errors
+    /// See [`StoreError`]; doing it again completes it.
+    pub async fn forget_source(&self, event: EventId) -> Result<Result<Forgotten, NotForgotten>, StoreError> {
+        let Some(source) = self.events().get(event.clone()).await? else {
+            return Ok(Err(NotForgotten::Unknown));
+        };
+        let request =
+            self.events().inbox_state(event.clone()).await?.map(|state| state.request_id.to_string());
+        let id = event.to_string();
+        if self
+            .agents_database()
+            .read({
+                let (id, request) = (id.clone(), request.clone());
+                move |connection| is_open(connection, &id, request.as_deref())
+            })
+            .await?
+        {
+            return Ok(Err(NotForgotten::Busy));
+        }
+        let facts = self.memory().facts_from(event.clone()).await?;
+        let mut forgotten = Forgotten {
+            facts: facts.iter().map(|fact| fact.id.clone()).collect(),
+            quotes: quotes(&source.body.content, facts.iter().map(|fact| fact.text.as_str())),
+            ..Forgotten::default()
+        };
+        let quotes = forgotten.quotes.clone();
+        let step = |database: &Database,
+                    work: Box<dyn FnOnce(&Connection) -> Result<u64, StoreError> + Send>| {
+            let (database, quotes) = (database.clone(), quotes.clone());
+            async move {
+                database
+                    .write(Sync::Full, move |connection| {
+                        connection.pragma_update(None, "secure_delete", true)?;
+                        Ok(work(connection)? + sweep(connection, &quotes)?)
+                    })
+                    .await
+            }
+        };
+        let of_event = id.clone();
+        let turns = self.events_database().read(move |connection| turn_rows(connection, &of_event)).await?;
+        forgotten.turns.clone_from(&turns);
+        let of_event = id.clone();
+        forgotten.rows += step(
+            self.events_database(),
+            Box::new(move |connection| in_events(connection, &of_event, &turns)),
+        )
+        .await?;
+        let (of_event, of_request) = (id.clone(), request.clone());
+        forgotten.rows += step(
+            self.agents_database(),
+            Box::new(move |connection| in_agents(connection, &of_event, of_request.as_deref())),
+        )
+        .await?;
+        let (of_event, of_request) = (id.clone(), request.clone());
+        forgotten.rows += step(
+            self.runtime_database(),
+            Box::new(move |connection| in_runtime(connection, &of_event, of_request.as_deref())),
+        )
+        .await?;
+        let orphans = self.only_known_from(&facts).await?;
+        forgotten.rows +=
+            step(self.identity_database(), Box::new(move |connection| in_identity(connection, &orphans)))
+                .await?;
+        let of_event = id.clone();
+        forgotten.rows +=
+            step(self.memory_database(), Box::new(move |connection| in_memory(connection, &of_event)))
+                .await?;
+        let rows = forgotten.turns.clone();
+        forgotten.rows +=
+            step(self.embeddings_database(), Box::new(move |connection| in_vectors(connection, &rows)))
+                .await?;
+        tracing::info!(event = %id, rows = forgotten.rows, facts = forgotten.facts.len(), "a source was forgotten");
+        Ok(Ok(forgotten))
+    }
+
+    /// Returns the entities that no other fact is about.
+    async fn only_known_from(&self, facts: &[Fact]) -> Result<Vec<EntityId>, StoreError> {
+        let all = self.memory().facts_per_entity().await?;
+        let mut here: HashMap<&EntityId, u64> = HashMap::new();
+        for entity in facts.iter().flat_map(|fact| &fact.entity_ids) {
+            *here.entry(entity).or_default() += 1;
+        }
+        let only = here.into_iter().filter(|(entity, count)| all.get(*entity).is_none_or(|all| all <= count));
+        Ok(only.map(|(entity, _)| entity.clone()).collect())
+    }
+
+    /// Writes all six files anew, so that nothing that was overwritten or removed is left in unused
+    /// parts of them or in their logs.
+    ///
+    /// # Errors
+    /// See [`StoreError`]; somebody else reads for too long.
+    pub async fn scrub(&self) -> Result<(), StoreError> {
+        let store = self.clone();
+        let scrubbed = tokio::task::spawn_blocking(move || {
+            for (name, database) in DatabaseName::ALL.into_iter().zip(store.databases()) {
+                scrub(name, database)?;
+            }
+            Ok(())
+        });
+        scrubbed
+            .await
+            .unwrap_or_else(|_| Err(StoreError::Panicked { path: self.events_database().path().to_owned() }))
+    }
+}
+
+fn scrub(name: DatabaseName, database: &Database) -> Result<(), StoreError> {
+    let source = open::Source::new(database.path().to_owned(), name.as_str(), name.migrations());
+    let connection = open::open_locker(&source)?;
+    // An index keeps removed words until its parts are merged.
+    let merge = match name {
+        DatabaseName::Events => {
+            "INSERT INTO turns_fts (turns_fts) VALUES ('optimize');
+             INSERT INTO turns_trigrams (turns_trigrams) VALUES ('optimize');"
+        }
+        DatabaseName::Memory => {
+            "INSERT INTO facts_fts (facts_fts) VALUES ('rebuild');
+             INSERT INTO facts_trigrams (facts_trigrams) VALUES ('rebuild');"
+        }
+        DatabaseName::Agents | DatabaseName::Identity | DatabaseName::Embeddings | DatabaseName::Runtime => {
+            ""
+        }
+    };
+    source.edge(connection.execute_batch(&format!("PRAGMA secure_delete = ON; {merge} VACUUM;")))?;
+    source.edge(open::checkpoint(&connection, Checkpoint::Truncate))?;
+    source.edge(connection.close().map_err(|(_, error)| error))
+}
+
+/// The requests that an event led to: its own, and those of every worker below it. `?1` is the
+/// event, `?2` the request.
+const TREE: &str = "SELECT request_id FROM queue_items
+    WHERE source_event_id = ?1 OR id = ?1 OR request_id = ?2 OR root_request_id = ?2";
+
+fn is_open(connection: &Connection, event: &str, request: Option<&str>) -> Result<bool, StoreError> {
+    let sql = format!("SELECT 1 FROM queue_items WHERE status <> 'done' AND request_id IN ({TREE})");
+    Ok(connection.prepare(&sql)?.exists(params![event, request])?)
+}
+
+fn in_agents(connection: &Connection, event: &str, request: Option<&str>) -> Result<u64, StoreError> {
+    let turns = format!("SELECT id FROM turns WHERE request_id IN ({TREE})");
+    let mut rows = 0;
+    for sql in [
+        format!("UPDATE messages SET content = ?3, thinking = NULL, frame = CASE WHEN frame IS NULL THEN NULL ELSE '' END
+                 WHERE turn_id IN ({turns})"),
+        format!("UPDATE tool_calls SET arguments_json = '{{}}', result = CASE WHEN result IS NULL THEN NULL ELSE ?3 END
+                 WHERE turn_id IN ({turns})"),
+        format!("UPDATE outbox SET text = ?3 WHERE request_id IN ({TREE})"),
+        format!("UPDATE sessions SET task_description = ?3
+                 WHERE task_description IS NOT NULL AND parent_turn_id IN ({turns})"),
+        format!("UPDATE turns SET context_json = NULL, error = CASE WHEN error IS NULL THEN NULL ELSE ?3 END
+                 WHERE request_id IN ({TREE})"),
+        format!("UPDATE queue_items SET content = ?3, frame_json = '[]',
+                    error = CASE WHEN error IS NULL THEN NULL ELSE ?3 END
+                 WHERE request_id IN ({TREE})"),
+    ] {
+        rows += count(connection.execute(&sql, params![event, request, TOMBSTONE])?);
+    }
+    Ok(rows)
+}
+
+fn in_runtime(connection: &Connection, event: &str, request: Option<&str>) -> Result<u64, StoreError> {
+    let requests = connection.execute(
+        "UPDATE nexus_requests SET request_snapshot = NULL, agent_tool_calls = NULL, hooks_context = NULL,
+            error_message = CASE WHEN error_message IS NULL THEN NULL ELSE ?3 END, error_stack = NULL
+         WHERE event_id = ?1 OR id = ?2 OR root_request_id = ?2",
+        params![event, request, TOMBSTONE],
+    )?;
+    let runs = connection.execute(
+        "UPDATE hook_invocations SET result_json = NULL, stack_trace = NULL,
+            error = CASE WHEN error IS NULL THEN NULL ELSE ?3 END
+         WHERE event_id = ?1 OR request_id IN (SELECT id FROM nexus_requests WHERE root_request_id = ?2 OR id = ?2)",
+        params![event, request, TOMBSTONE],
+    )?;
+    Ok(count(requests + runs))
+}
+
+/// Removes entities that only the forgotten words spoke of.
+fn in_identity(connection: &Connection, orphans: &[EntityId]) -> Result<u64, StoreError> {
+    let mut rows = 0;
+    for entity in orphans {
+        let id = entity.as_str();
+        let is_inferred = connection
+            .prepare_cached(
+                "SELECT 1 FROM entities WHERE id = ?1 AND source = 'inferred' AND is_user = 0
+               AND NOT EXISTS (SELECT 1 FROM contacts WHERE contacts.entity_id = entities.id)
+               AND NOT EXISTS (SELECT 1 FROM entities AS other WHERE other.merged_into = entities.id)",
+            )?
+            .exists([id])?;
+        if is_inferred {
+            for sql in [
+                "DELETE FROM entity_cooccurrences WHERE entity_id_1 = ?1 OR entity_id_2 = ?1",
+                "DELETE FROM merge_candidates WHERE entity_a_id = ?1 OR entity_b_id = ?1",
+                "DELETE FROM entity_tags WHERE entity_id = ?1",
+                "DELETE FROM entities WHERE id = ?1",
+            ] {
+                rows += count(connection.execute(sql, [id])?);
+            }
+        }
+    }
+    Ok(rows)
+}
+
+fn turn_rows(connection: &Connection, event: &str) -> Result<Vec<i64>, StoreError> {
+    let mut statement = connection.prepare("SELECT row FROM events WHERE id = ?1 OR reply_to = ?1")?;
+    let rows = statement.query_map([event], |row| row.get(0))?;
+    Ok(rows.collect::<rusqlite::Result<_>>()?)
+}
+
+fn in_events(connection: &Connection, event: &str, turns: &[i64]) -> Result<u64, StoreError> {
+    let mut rows = 0;
+    for row in turns {
+        // The turn after it was indexed with its words.
+        let next: Option<(i64, String)> = connection
+            .prepare_cached(
+                "SELECT later.row, events.content FROM turns JOIN turns AS later
+                    ON later.episode = turns.episode AND later.row > turns.row
+                 JOIN events ON events.row = later.row WHERE turns.row = ?1 ORDER BY later.row LIMIT 1",
+            )?
+            .query_row([row], |found| Ok((found.get(0)?, found.get(1)?)))
+            .optional()?;
+        if let Some((next, words)) = next.filter(|(next, _)| !turns.contains(next)) {
+            connection.execute("DELETE FROM turns_fts WHERE rowid = ?1", [next])?;
+            let sql = "INSERT INTO turns_fts (rowid, own, before) VALUES (?1, ?2, '')";
+            connection.execute(sql, params![next, words])?;
+        }
+        connection.execute("DELETE FROM turns_fts WHERE rowid = ?1", [row])?;
+        connection.execute("DELETE FROM turns_trigrams WHERE rowid = ?1", [row])?;
+        connection.execute("DELETE FROM turns WHERE row = ?1", [row])?;
+        rows += count(connection.execute(
+            "UPDATE events SET content = ?2, metadata = NULL, attachments = NULL WHERE row = ?1",
+            params![row, TOMBSTONE],
+        )?);
+    }
+    // The hash of a short text tells the text.
+    rows += count(
+        connection
+            .execute("UPDATE inbox SET body_hash = ?2 WHERE event_id = ?1", params![event, TOMBSTONE])?,
+    );
+    Ok(rows)
+}
+
+fn in_memory(connection: &Connection, event: &str) -> Result<u64, StoreError> {
+    let removed = connection.execute("DELETE FROM facts WHERE source_event_id = ?1", [event])?;
+    connection.execute(
+        "INSERT INTO forget_log (id, event_id, facts, forgotten_at) VALUES (?1, ?2, ?3, ?4)",
+        params![new_ulid(), event, i64::try_from(removed).unwrap_or(i64::MAX), Timestamp::now().as_millis()],
+    )?;
+    Ok(count(removed))
+}
+
+fn in_vectors(connection: &Connection, turns: &[i64]) -> Result<u64, StoreError> {
+    let mut rows = 0;
+    for row in turns {
+        rows += count(connection.execute("DELETE FROM vectors WHERE kind = 'turn' AND row = ?1", [row])?);
+    }
+    Ok(rows)
+}
+
+/// Replaces the quotes in every text of a database; keys, ids and hashes are left alone.
+fn sweep(connection: &Connection, quotes: &[String]) -> Result<u64, StoreError> {
+    let mut statement = connection.prepare(
+        "SELECT tables.name, columns.name FROM pragma_table_list AS tables
+         JOIN pragma_table_info(tables.name) AS columns
+         WHERE tables.schema = 'main' AND tables.type = 'table' AND tables.name NOT LIKE 'sqlite%'
+           AND tables.name <> 'schema_version' AND columns.type = 'TEXT' AND columns.pk = 0
+           AND columns.name NOT LIKE '%id' AND columns.name NOT LIKE '%hash' AND columns.name NOT LIKE '%key'",
+    )?;
+    let columns = statement.query_map([], |row| Ok((row.get::<_, String>(0)?, row.get::<_, String>(1)?)))?;
+    let columns: Vec<(String, String)> = columns.collect::<rusqlite::Result<_>>()?;
+    let mut rows = 0;
+    for (table, column) in columns {
+        let sql = format!(
+            "UPDATE \"{table}\" SET \"{column}\" = replace(\"{column}\", ?1, ?2) WHERE instr(\"{column}\", ?1) > 0"
+        );
+        let mut statement = connection.prepare(&sql)?;
+        for quote in quotes {
+            rows += count(statement.execute(params![quote, TOMBSTONE])?);
+        }
+    }
+    Ok(rows)
+}
+
+/// Returns what to look for elsewhere, longest first: the texts, their sentences, and both as they
+/// look inside JSON.
+fn quotes<'a>(content: &str, facts: impl Iterator<Item = &'a str>) -> Vec<String> {
+    let mut quotes: Vec<String> = Vec::new();
+    let mut add = |text: &str| {
+        let text = text.trim();
+        if text.chars().count() < SHORTEST_QUOTE || text == TOMBSTONE {
+            return;
+        }
+        let once = json!(text).to_string();
+        let once = once.trim_matches('"').to_owned();
+        let twice = json!(once).to_string().trim_matches('"').to_owned();
+        for form in [text.to_owned(), once, twice] {
+            if !quotes.contains(&form) && quotes.len() < MOST_QUOTES {
+                quotes.push(form);
+            }
+        }
+    };
+    add(content);
+    facts.for_each(&mut add);
+    content.split(['.', '!', '?', '\n']).for_each(&mut add);
+    quotes.sort_by_key(|quote| std::cmp::Reverse(quote.len()));
+    quotes
+}
+
+fn count(rows: usize) -> u64 {
+    u64::try_from(rows).unwrap_or(u64::MAX)
+}

@@ -1,0 +1,114 @@
+//! The way to the memory: the daemon's, or the files while none runs.
+
+use nexus_base::lock::{HeldLock, LockError, inspect};
+use nexus_client::Client;
+use nexus_memory::{Memory, MemoryError};
+use nexus_protocol::memory::{
+    MemoryAdd, MemoryAdded, MemoryChangesOf, MemoryEntities, MemoryForget, MemoryForgotten, MemoryFound,
+    MemoryRecall, MemoryStats,
+};
+use nexus_protocol::methods::Method;
+use nexus_runtime::MemoryDesk;
+use nexus_store::{OpenMode, Store};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use serde_json::json;
+
+use super::super::reports::store_failure;
+use crate::context::{Context, client_failure};
+use crate::failure::{Exit, Failure};
+
+/// The way to the memory.
+pub(in crate::commands) enum Way {
+    Daemon(Client),
+    Files { desk: Box<MemoryDesk>, store: Store, lock: Option<HeldLock> },
+}
+
+impl Way {
+    /// Looks only.
+    pub(in crate::commands) fn to_read(context: &Context) -> Result<Self, Failure> {
+        let layout = context.existing()?;
+        if inspect(&layout.lock()).is_some() {
+            return Ok(Self::Daemon(context.client()?));
+        }
+        let store = Store::open(&layout.data(), OpenMode::ReadOnly).map_err(|error| store_failure(&error))?;
+        let desk = Box::new(MemoryDesk::new(Memory::read_only(&store), store.clone(), layout));
+        Ok(Self::Files { desk, store, lock: None })
+    }
+
+    /// Changes something: the daemon alone writes while one runs.
+    pub(in crate::commands) fn to_write(context: &Context) -> Result<Self, Failure> {
+        let layout = context.existing()?;
+        if inspect(&layout.lock()).is_some() {
+            return Ok(Self::Daemon(context.client()?));
+        }
+        let lock = HeldLock::acquire(&layout.lock()).map_err(|error| match error {
+            LockError::Held { .. } => Failure::new("a daemon is just starting").hint("try again in a moment"),
+            LockError::File(error) => Failure::caused(&error),
+        })?;
+        let store =
+            Store::open(&layout.data(), OpenMode::ReadWrite).map_err(|error| store_failure(&error))?;
+        let desk = Box::new(MemoryDesk::new(Memory::new(&store), store.clone(), layout));
+        Ok(Self::Files { desk, store, lock: Some(lock) })
+    }
+
+    pub(in crate::commands) fn recall(self, asked: MemoryRecall) -> Result<MemoryFound, Failure> {
+        self.go(Method::MemoryRecall, &asked.clone(), async |desk| desk.recall(asked).await)
+    }
+
+    pub(in crate::commands) fn add(self, asked: MemoryAdd) -> Result<MemoryAdded, Failure> {
+        self.go(Method::MemoryAdd, &asked.clone(), async |desk| desk.add(asked).await)
+    }
+
+    pub(super) fn changes(self, asked: MemoryChangesOf) -> Result<MemoryFound, Failure> {
+        self.go(Method::MemoryChanges, &asked.clone(), async |desk| desk.changes(asked).await)
+    }
+
+    pub(super) fn forget(self, asked: MemoryForget) -> Result<MemoryForgotten, Failure> {
+        self.go(Method::MemoryForget, &asked.clone(), async |desk| desk.forget(asked).await)
+    }
+
+    pub(super) fn entities(self) -> Result<MemoryEntities, Failure> {
+        self.go(Method::MemoryEntities, &json!({}), async |desk| desk.entities().await)
+    }
+
+    pub(super) fn stats(self) -> Result<MemoryStats, Failure> {
+        self.go(Method::MemoryStats, &json!({}), async |desk| desk.stats().await)
+    }
+
+    fn go<P: Serialize, T: DeserializeOwned>(
+        self,
+        method: Method,
+        params: &P,
+        here: impl AsyncFnOnce(&MemoryDesk) -> Result<T, MemoryError>,
+    ) -> Result<T, Failure> {
+        let runtime = super::super::client_runtime()?;
+        match self {
+            Self::Daemon(client) => {
+                let answer = runtime.block_on(client.call(method, params));
+                answer.map_err(|error| client_failure(&error))
+            }
+            Self::Files { desk, store, lock } => {
+                let answer = runtime.block_on(async {
+                    let answer = here(&desk).await;
+                    store.close().await;
+                    answer
+                });
+                if let Some(lock) = lock {
+                    lock.release();
+                }
+                answer.map_err(|error| {
+                    let exit = match &error {
+                        MemoryError::Unknown { .. } => Exit::Missing,
+                        MemoryError::Empty | MemoryError::TooLong { .. } => Exit::Usage,
+                        MemoryError::Busy { .. }
+                        | MemoryError::Files { .. }
+                        | MemoryError::Interrupted
+                        | MemoryError::Store(_) => Exit::Failed,
+                    };
+                    Failure::caused(&error).maybe_hint(error.hint()).exit(exit)
+                })
+            }
+        }
+    }
+}

@@ -1,0 +1,158 @@
+//! Memory on one core: recall among ten and a hundred thousand facts, the embedder, what a fact takes.
+//! Facts are made of words of the embedder's vocabulary, common ones often and rare ones seldom, so
+//! that indexes are as full as real ones.
+
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result};
+use nexus_base::clock::Timestamp;
+use nexus_memory::embed::{Asset, embed};
+use nexus_memory::{Memory, RecallRequest, Scope};
+use nexus_store::memory::NewFact;
+use nexus_store::{OpenMode, Store};
+use serde_json::json;
+
+use crate::command;
+use crate::measure::{Report, Samples, Verdict, show};
+use crate::random::Random;
+
+use super::millis;
+
+/// Facts stored in one go.
+const BATCH: usize = 256;
+/// Questions asked of each store.
+const QUESTIONS: usize = 200;
+/// Facts a second that have to be taken in.
+const INGEST_BAR: u128 = 2_000;
+
+/// Measures in this process if it was built for speed, else in one that is.
+pub(super) fn run() -> Result<()> {
+    if cfg!(debug_assertions) {
+        return command::cargo(&[
+            "run",
+            "--quiet",
+            "--release",
+            "--package",
+            "xtask",
+            "--",
+            "bench",
+            "memory",
+        ]);
+    }
+    let mut report = Report::default();
+    measure(&mut report)?;
+    println!("{}", report.render());
+    Ok(())
+}
+
+/// Measures everything on one core.
+fn measure(report: &mut Report) -> Result<()> {
+    let mut core = rustix::thread::CpuSet::new();
+    core.set(0);
+    rustix::thread::sched_setaffinity(None, &core).context("staying on one core")?;
+    let tokio = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    let words = words()?;
+    embedder(&words, report)?;
+    for (count, bar) in [(10_000, 5), (100_000, 20)] {
+        tokio.block_on(recall(count, bar, &words, report))?;
+    }
+    Ok(())
+}
+
+fn embedder(words: &[String], report: &mut Report) -> Result<()> {
+    let asset = Asset::shipped().context("opening the embedder")?;
+    let mut random = Random::new(7);
+    let mut samples = Samples::default();
+    for _ in 0..2_000 {
+        let text = sentence(words, &mut random, 8);
+        let clock = Instant::now();
+        let vector = embed(&asset, &text);
+        samples.push(clock.elapsed());
+        drop(vector);
+    }
+    report.times("embedding a question of eight words", "≤ 1 ms", &samples, millis(1));
+    Ok(())
+}
+
+async fn recall(count: usize, bar: u64, words: &[String], report: &mut Report) -> Result<()> {
+    let folder = tempfile::tempdir()?;
+    Store::create(folder.path())?;
+    let store = Store::open(folder.path(), OpenMode::ReadWrite)?;
+    let memory = Memory::new(&store);
+    let mut random = Random::new(u64::try_from(count)?);
+    let clock = Instant::now();
+    let mut asked = Vec::new();
+    for start in (0..count).step_by(BATCH) {
+        let facts: Vec<NewFact> = (start..(start + BATCH).min(count))
+            .map(|number| {
+                let text = format!("{} {number}.", sentence(words, &mut random, 12));
+                NewFact {
+                    text,
+                    context: None,
+                    as_of: Timestamp::now(),
+                    source_event_id: None,
+                    metadata: json!({"provenance": "owner"}),
+                    entity_ids: Vec::new(),
+                    conversation: None,
+                }
+            })
+            .collect();
+        if let Some(fact) = facts.first() {
+            asked.push(fact.text.split(' ').take(7).collect::<Vec<_>>().join(" "));
+        }
+        store.memory().add_facts(facts).await?;
+        memory.catch_up(u64::MAX).await?;
+    }
+    store.flush().await?;
+    let taken = clock.elapsed();
+    let rate = u128::try_from(count)? * 1_000 / taken.as_millis().max(1);
+    report.row(
+        &format!("taking in {count} facts with vectors"),
+        &format!("≥ {INGEST_BAR}/s"),
+        format!("{rate}/s"),
+        Verdict::of(rate >= INGEST_BAR),
+    );
+    let mut samples = Samples::default();
+    for question in asked.iter().cycle().take(QUESTIONS) {
+        let request = RecallRequest::new(question.clone()).limit(10).scope(Scope::FACTS);
+        let clock = Instant::now();
+        let answer = memory.recall(request).await?;
+        samples.push(clock.elapsed());
+        anyhow::ensure!(!answer.items.is_empty(), "{question}: nothing found");
+    }
+    report.times(&format!("recall among {count} facts"), &format!("≤ {bar} ms"), &samples, millis(bar));
+    memory.rest(Duration::ZERO);
+    let clock = Instant::now();
+    memory.recall(RecallRequest::new("first question after a rest").scope(Scope::FACTS)).await?;
+    report.row("the same, vectors not loaded yet", "–", show(clock.elapsed()), Verdict::of(true));
+    store.close().await;
+    let mut bytes = 0;
+    for file in ["memory.db", "embeddings.db"] {
+        bytes += std::fs::metadata(folder.path().join(file))?.len();
+    }
+    let each = bytes / u64::try_from(count)?;
+    report.row(&format!("bytes a fact takes, {count} facts"), "–", each.to_string(), Verdict::of(true));
+    Ok(())
+}
+
+/// Returns whole words of the vocabulary, in the order it lists them: common ones first.
+fn words() -> Result<Vec<String>> {
+    let asset = Asset::shipped().context("opening the embedder")?;
+    let entries = (1_997..u16::try_from(asset.len())?).filter_map(|number| asset.entry(number));
+    let words = entries.filter_map(|entry| std::str::from_utf8(entry).ok());
+    Ok(words
+        .filter(|word| word.len() > 2 && word.bytes().all(|byte| byte.is_ascii_lowercase()))
+        .map(str::to_owned)
+        .collect())
+}
+
+/// Returns words as people choose them: the second word half as often as the first, and so on.
+fn sentence(words: &[String], random: &mut Random, length: usize) -> String {
+    let bits = u64::try_from(words.len()).unwrap_or(1).ilog2();
+    let chosen = (0..length).map(|_| {
+        let level = random.below(u64::from(bits));
+        let place = (1 << level) + random.below(1 << level);
+        words[usize::try_from(place).unwrap_or(0) % words.len()].as_str()
+    });
+    chosen.collect::<Vec<_>>().join(" ")
+}

@@ -15,6 +15,7 @@ use std::collections::BTreeMap;
 
 use serde::Deserialize;
 
+pub(crate) use capability::{FILE_CLASSES, SHELL_CLASSES};
 pub use capability::{LEAD_ONLY, denied_tools, effective};
 pub use package::body_hash;
 pub use validate::{CatalogError, validate};

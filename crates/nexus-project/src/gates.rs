@@ -8,7 +8,7 @@ use std::path::{Component, Path, PathBuf};
 
 use serde_json::Value;
 
-use crate::catalog::{Agent, Catalog, LEAD_ONLY, denied_tools};
+use crate::catalog::{Agent, Catalog, FILE_CLASSES, LEAD_ONLY, SHELL_CLASSES, denied_tools};
 use crate::tools::Tool;
 use crate::{Project, knowledge};
 
@@ -88,11 +88,14 @@ pub enum Caller<'a> {
 }
 
 impl Caller<'_> {
-    fn denies(self, catalog: &Catalog, class: &str) -> Option<String> {
+    /// Returns the role that may not use a tool of any of these kinds.
+    fn denies(self, catalog: &Catalog, classes: &[&str]) -> Option<String> {
         let Self::Subagent { role: Some(role) } = self else { return None };
         let blocks = |id: &String| {
             let capability = catalog.vocabulary.capabilities.iter().find(|one| one.id == *id);
-            capability.is_some_and(|one| one.blocks_semantic_classes.iter().any(|known| known == class))
+            capability.is_some_and(|one| {
+                one.blocks_semantic_classes.iter().any(|known| classes.contains(&known.as_str()))
+            })
         };
         role.capabilities.iter().any(blocks).then(|| role.id.clone())
     }
@@ -122,7 +125,7 @@ pub fn refusal(ask: &Ask<'_>) -> Option<String> {
     match classify(ask.tool, ask.input) {
         Class::Project(tool) => project_refusal(ask, tool),
         Class::Edit => edit_refusal(ask),
-        Class::Command => ask.caller.denies(ask.catalog, "shell_command_exec").map(|role| {
+        Class::Command => ask.caller.denies(ask.catalog, &SHELL_CLASSES).map(|role| {
             format!(
                 "The role {role} runs no commands. Say in your report which command should be run and why."
             )
@@ -145,7 +148,7 @@ pub enum ShellView {
 
 /// Tells what the project is for the commands of a caller right now.
 pub fn shell(project: &Project, catalog: &Catalog, caller: Caller<'_>) -> ShellView {
-    if let Some(role) = caller.denies(catalog, "file_modification") {
+    if let Some(role) = caller.denies(catalog, &FILE_CLASSES) {
         return ShellView::ReadOnly { reason: no_edits(&role) };
     }
     if !project.leftovers().tasks {
@@ -180,7 +183,7 @@ fn project_refusal(ask: &Ask<'_>, tool: Tool) -> Option<String> {
 }
 
 fn edit_refusal(ask: &Ask<'_>) -> Option<String> {
-    if let Some(role) = ask.caller.denies(ask.catalog, "file_modification") {
+    if let Some(role) = ask.caller.denies(ask.catalog, &FILE_CLASSES) {
         return Some(no_edits(&role));
     }
     let root = ask.project.root();

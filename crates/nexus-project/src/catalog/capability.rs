@@ -7,6 +7,13 @@ use crate::tools::Tool;
 /// although starting and ending work is Lead's.
 pub const LEAD_ONLY: [Tool; 4] = [Tool::PlanStart, Tool::PlanUpdate, Tool::PlanDecide, Tool::TaskClose];
 
+/// Kinds of tools that change files; each of ours that edits is all of them at once.
+pub(crate) const FILE_CLASSES: [&str; 5] =
+    ["file_creation", "file_modification", "file_deletion", "partial_file_edit", "structured_document_edit"];
+/// Kinds of tools that run commands.
+pub(crate) const SHELL_CLASSES: [&str; 3] =
+    ["shell_command_exec", "subprocess_spawn", "interactive_shell_session"];
+
 /// Returns a role's denials with those added: never fewer than the role's own.
 pub fn effective(agent: &Agent, additions: &[String]) -> Vec<String> {
     let mut all = agent.capabilities.clone();

@@ -3,6 +3,7 @@
 #![expect(clippy::unwrap_used, reason = "a test and its helpers fail by panicking")]
 
 mod any_artifact_name_stays_inside;
+mod capabilities_cover_every_kind;
 mod child;
 mod crashes_leave_whole_files;
 mod faults_leave_state_alone;

@@ -1,5 +1,6 @@
 //! `recall` and `remember`: memory as a model uses it.
 
+use nexus_base::id::EventId;
 use nexus_protocol::tool::{Replay, ToolOutput, ToolSpec};
 use serde_json::{Value, json};
 
@@ -46,7 +47,7 @@ pub(crate) async fn recall(memory: &Memory, arguments: &Value) -> Done {
     let limit = arguments.get("limit").and_then(Value::as_u64).map_or(DEFAULT_LIMIT, |limit| {
         usize::try_from(limit).unwrap_or(HIGHEST_LIMIT).clamp(1, HIGHEST_LIMIT)
     });
-    match memory.recall(RecallRequest::new(query).limit(limit)).await.map(|answer| answer.items) {
+    match memory.tell(RecallRequest::new(query).limit(limit)).await {
         Ok(found) if found.is_empty() => Done::own(ToolOutput::ok("nothing found")),
         Ok(found) => {
             let lines: Vec<String> = found
@@ -68,11 +69,16 @@ pub(crate) async fn recall(memory: &Memory, arguments: &Value) -> Done {
     }
 }
 
-pub(crate) async fn remember(memory: &Memory, arguments: &Value, provenance: Provenance) -> ToolOutput {
+pub(crate) async fn remember(
+    memory: &Memory,
+    arguments: &Value,
+    source: Option<EventId>,
+    provenance: Provenance,
+) -> ToolOutput {
     let Some(text) = arguments.get("text").and_then(Value::as_str) else {
         return ToolOutput::error("remember needs `text`, one whole sentence");
     };
-    match memory.remember(text, None, provenance).await {
+    match memory.remember(text, source, provenance).await {
         Ok(_) => ToolOutput::ok(format!("remembered: {}", text.trim())),
         Err(error) => ToolOutput::error(format!("not remembered: {error}")),
     }

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use nexus_base::id::EventId;
 use nexus_base::redact::Redactor;
 use nexus_memory::Memory;
 use nexus_protocol::tool::{Replay, ToolOutput, ToolSpec};
@@ -22,6 +23,7 @@ pub struct Toolbox {
     specs: Arc<[ToolSpec]>,
     files: Arc<FileTools>,
     memory: Memory,
+    source: Option<EventId>,
     role: Role,
     redactor: Arc<Redactor>,
     artifacts: Option<Arc<Artifacts>>,
@@ -44,7 +46,7 @@ impl Toolbox {
         specs.push(memory_tools::recall_spec());
         specs.push(memory_tools::remember_spec());
         let redactor = Arc::new(Redactor::new());
-        Self { specs: specs.into(), files, memory, role, redactor, artifacts: None, web: None, project: None }
+        Self { specs: specs.into(), files, memory, source: None, role, redactor, artifacts: None, web: None, project: None }
     }
 
     /// Hides these secrets in everything a tool gives back, before it is kept or told.
@@ -81,6 +83,13 @@ impl Toolbox {
     #[must_use]
     pub fn artifacts(mut self, artifacts: Arc<Artifacts>) -> Self {
         self.artifacts = Some(artifacts);
+        self
+    }
+
+    /// Names the event that facts kept with these tools come from.
+    #[must_use]
+    pub fn source(mut self, source: Option<EventId>) -> Self {
+        self.source = source;
         self
     }
 
@@ -126,7 +135,8 @@ impl Toolbox {
             memory_tools::RECALL => memory_tools::recall(&self.memory, &call.arguments).await,
             memory_tools::REMEMBER => {
                 let provenance = scope.run.taint.provenance(self.role);
-                Done::own(memory_tools::remember(&self.memory, &call.arguments, provenance).await)
+                let source = self.source.clone();
+                Done::own(memory_tools::remember(&self.memory, &call.arguments, source, provenance).await)
             }
             tool if self.files.has(tool) => self.files.call(tool, &call.arguments, scope).await,
             tool if let Some(web) = self.web.as_ref().filter(|web| web.has(tool)) => {

@@ -30,8 +30,9 @@ const LARGEST_PROGRAM: u64 = 16 * 1024 * 1024;
 const MOST_OUTPUT: usize = 256 * 1024;
 /// How much of what it complained about is kept.
 const KEPT_COMPLAINT: usize = 800;
-/// How long before its own deadline is up a program is ended, so that its output is still read.
-const HEADROOM: Duration = Duration::from_millis(100);
+/// How long after its time is up a program is ended here. The runner ends it first and calls it late; this
+/// is for whoever runs a program without one.
+const HEADROOM: Duration = Duration::from_secs(1);
 
 /// What a file is that may become an automation.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -247,7 +248,7 @@ impl Handler for Programs {
         let mut launch = Launch::new(&program, &folder, Confinement::Sandbox(profile))
             .environment(environment)
             .input(Input::Bytes(self.told(run, home.as_ref())?))
-            .deadline(run.limit.saturating_sub(HEADROOM))
+            .deadline(run.limit.saturating_add(HEADROOM))
             .output_limit(MOST_OUTPUT);
         if let Some(record) = &self.record {
             launch = launch.record(Arc::clone(record));

@@ -63,6 +63,14 @@ impl Quiet {
         }
     }
 
+    /// Waits this long; false when the daemon stops first.
+    pub async fn rest(&self, time: Duration) -> bool {
+        tokio::select! {
+            () = tokio::time::sleep(time) => true,
+            () = self.stopping.cancelled() => false,
+        }
+    }
+
     /// Does something beside everything else.
     pub fn spawn(&self, work: impl Future<Output = ()> + Send + 'static) {
         self.tasks.spawn(work);

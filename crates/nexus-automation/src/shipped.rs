@@ -2,6 +2,7 @@
 
 mod boot_md;
 mod command_logger;
+mod episodes;
 mod reader;
 mod writer;
 
@@ -16,6 +17,7 @@ use crate::hook_point::HookPoint;
 
 pub use self::boot_md::BootMd;
 pub use self::command_logger::CommandLogger;
+pub use self::episodes::{Episode, Tell};
 pub use self::reader::{MEMORY_CONTEXT, Reader, view};
 pub use self::writer::{Writer, WriterParts};
 

@@ -187,6 +187,10 @@ where
     runtime.shared.bus.publish(None, BusBody::Started { version: env!("CARGO_PKG_VERSION").to_owned() });
     ready(address);
     runtime.shared.workshop.models.look_around();
+    tokio::spawn(crate::memory_keeper::keep(
+        runtime.shared.workshop.memory.clone(),
+        runtime.shared.stopping.clone(),
+    ));
     check_credentials(&runtime, options);
     runtime.take_up_automations();
 
@@ -396,6 +400,8 @@ pub(crate) fn reload(runtime: &Runtime, options: &StartOptions) -> Result<(), St
     runtime.tokens_changed();
     runtime.shared.notes.lock().unwrap_or_else(std::sync::PoisonError::into_inner).warnings = warnings;
     runtime.shared.bus.publish(None, BusBody::ConfigReloaded);
+    // Trust may have come meanwhile, and with it the owner's own automations.
+    runtime.shared.automations.load_later();
     tracing::info!("the configuration was read again");
     Ok(())
 }

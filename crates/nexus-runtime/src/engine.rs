@@ -22,6 +22,7 @@ use nexus_workspace::trust::TrustFolder;
 use nexus_workspace::watched::Watched;
 use nexus_workspace::{Layout, persona};
 
+use crate::memory_desk;
 use crate::consent::OwnerConsent;
 use crate::hooks::{OwnWork, Slot};
 use crate::models::Models;
@@ -161,14 +162,14 @@ impl Engine for Workshop {
 
     fn agent(&self, request: &AgentRequest<'_>) -> Result<Agent, String> {
         if let Some(own) = OwnWork::of(&request.session.label, &self.layout) {
-            return self.automation(&own);
+            return self.automation(&own, request);
         }
         let bound = Bound::of(&request.session.settings_json);
         let project = self.projects.of(&request.session.settings_json)?;
         let folder = project.as_ref().map(|project| self.projects.task_folder(project));
         let files = self.file_tools(request.role, folder.as_deref().unwrap_or_else(|| self.layout.home()))?;
         let mut toolbox = self.outfit.dress(request.role, files, &self.settings(), |files| {
-            Toolbox::new(request.role, files, self.memory.clone())
+            Toolbox::new(request.role, files, self.memory.seen_by(memory_desk::viewer(request)))
         })?;
         if let Some(project) = &project {
             toolbox = toolbox.project(self.projects.tool(request.role, project, &bound)?);
@@ -256,12 +257,12 @@ const fn kind_of(kind: ItemKind) -> Kind {
 
 impl Workshop {
     /// Returns an automation's own agent.
-    fn automation(&self, own: &OwnWork) -> Result<Agent, String> {
+    fn automation(&self, own: &OwnWork, request: &AgentRequest<'_>) -> Result<Agent, String> {
         Ok(Agent::new(AgentParts {
             layout: self.layout.clone(),
             settings: self.settings(),
             model: self.models.current(),
-            toolbox: own.toolbox(&self.layout, self.memory.clone())?,
+            toolbox: self.outfit.hide(own.toolbox(&self.layout, self.memory.clone(), request.item)?),
             limits: self.limits(),
             window: self.costs.window(&self.models.table(), &self.models.name(), &self.settings()),
             assignment: own.assignment(),

@@ -27,6 +27,7 @@ use nexus_session::{AgentRequest, Broker};
 use nexus_store::runtime::InvocationOutcome;
 use nexus_store::{Store, StoreError};
 use nexus_workspace::config::MemoryAgent;
+use serde_json::json;
 
 use crate::Bus;
 use crate::boot::{StartOptions, standing};
@@ -77,8 +78,7 @@ impl Learn for Learner {
         &self,
         utterance: nexus_memory::Utterance,
     ) -> Result<nexus_memory::Learnt, nexus_automation::RunError> {
-        let _ = utterance;
-        Ok(nexus_memory::Learnt::default())
+        self.0.learn(utterance).await.map_err(|error| nexus_automation::RunError(error.to_string()))
     }
 }
 
@@ -110,6 +110,7 @@ impl Automations {
             setting(|memory| memory.reflection_interval),
         ));
         let learn = Learner((*memory).clone());
+        let own: Arc<OnceLock<Runner>> = Arc::default();
         let reader = Reader::new(
             (*memory).clone(),
             options.layout.clone(),
@@ -125,6 +126,7 @@ impl Automations {
             quiet: Arc::clone(&quiet),
             reflection,
             with_model: with_model(|memory| memory.writer),
+            episodes: told_of_episodes(Arc::clone(&own)),
         });
         let logger = CommandLogger::new(options.layout.command_log(), Arc::clone(redactor));
         let boot_md = BootMd::new(&options.layout, Arc::clone(&voice) as Arc<dyn Speak>, trusted());
@@ -145,6 +147,8 @@ impl Automations {
             is_trusted: trusted(),
             watch: Box::new(move |ran| tell(&bus, ran)),
         });
+        // Composition happens once; a second time would change nothing.
+        let _ = own.set(runner.clone());
         Arc::new(Self {
             runner,
             quiet,
@@ -166,6 +170,16 @@ impl Automations {
     /// Reads which automations may run; from here on exactly those do.
     pub(crate) async fn load(&self) -> Result<usize, StoreError> {
         self.runner.reload().await
+    }
+
+    /// Reads them again beside everything else.
+    pub(crate) fn load_later(self: &Arc<Self>) {
+        let automations = Arc::clone(self);
+        self.runner.spawn(async move {
+            if let Err(error) = automations.load().await {
+                tracing::warn!(%error, "the automations stay as they were");
+            }
+        });
     }
 
     /// Returns what stands around one turn.
@@ -194,6 +208,20 @@ impl Automations {
         self.quiet.stop(PATIENCE).await;
         self.runner.drain(PATIENCE).await;
     }
+}
+
+/// Returns what fires the hook points of episodes; the runner is made of what it is told by.
+fn told_of_episodes(runner: Arc<OnceLock<Runner>>) -> nexus_automation::Tell {
+    Box::new(move |episode| {
+        let Some(runner) = runner.get() else { return };
+        let mut hooks = vec![HookPoint::EpisodeCreated];
+        hooks.extend(episode.retained.then_some(HookPoint::EpisodeRetained));
+        for hook in hooks.into_iter().filter(|hook| runner.waits_at(*hook)) {
+            let data = json!({"episode": episode.id, "events": episode.events, "retained": episode.retained});
+            let session = Some(episode.session.clone());
+            runner.fire_detached(hook, Occasion { session, data, ..Occasion::default() });
+        }
+    })
 }
 
 fn tell(bus: &Bus, ran: &Ran<'_>) {

@@ -153,10 +153,9 @@ impl Broker {
         &self,
         session: NewSession,
         item: NewItem,
-        by: &str,
         reply: &str,
     ) -> Result<bool, StoreError> {
-        let answered = self.shared.parts.agents.answer(session, item, by, reply).await?;
+        let answered = self.shared.parts.agents.answer(session, item, reply).await?;
         let is_new = answered.is_some();
         if let Some(done) = answered {
             owed::settle_later(&self.shared, done.item, done.line);

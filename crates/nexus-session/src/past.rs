@@ -18,6 +18,11 @@ const AUTOMATIONS: &str = "meeseeks:";
 /// What a kept turn costs beside its texts, in bytes.
 const OVERHEAD: usize = 256;
 
+/// Tells whether a session's turns know nothing of each other.
+pub(crate) fn is_forgetful(label: &SessionLabel) -> bool {
+    label.as_str().starts_with(AUTOMATIONS)
+}
+
 #[derive(Debug)]
 struct Kept {
     head: TurnId,
@@ -37,7 +42,7 @@ impl Pasts {
     pub(crate) async fn of(&self, agents: &Agents, claimed: &ClaimedTurn) -> Result<Past, StoreError> {
         let Some(parent) = &claimed.turn.parent else { return Ok(Past::default()) };
         // What an automation does for itself is one thing at a time; its folder is what it remembers by.
-        if claimed.session.label.as_str().starts_with(AUTOMATIONS) {
+        if is_forgetful(&claimed.session.label) {
             return Ok(Past::default());
         }
         if let Some(kept) = self.lock().1.get(&claimed.session.label)

@@ -16,7 +16,9 @@ pub(crate) async fn standing(
     let carried: Vec<String> = claimed.items.iter().filter_map(carried).collect();
     let known = claimed.turn.taint.iter().chain(&carried).map(String::as_str);
     let taint = Taint::new(known);
+    // What an automation does for itself is one run each time, and has no past.
     if claimed.turn.parent.is_some()
+        && !crate::past::is_forgetful(&claimed.session.label)
         && let Some(earlier) = agents.newest_taint(&claimed.session.label).await?
         && earlier.id != claimed.turn.id
     {

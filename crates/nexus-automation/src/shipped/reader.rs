@@ -28,6 +28,21 @@ const CANDIDATES: usize = 12;
 /// What an item must score to be passed on, and how near it must come to the best one.
 const LEAST_SCORE: f64 = 0.25;
 const LEAST_SHARE: f64 = 0.5;
+/// How near an item's meaning must be when it shares no word with the task.
+const NEAREST: f64 = 0.9;
+/// Letters of a word that are compared.
+const STEM: usize = 6;
+/// Words that every task has, and that say nothing about what it needs to know.
+const COMMON: &[&str] = &[
+    "about", "after", "again", "all", "and", "any", "are", "ask", "before", "but", "can", "check", "command",
+    "could", "create", "did", "does", "done", "each", "echo", "exactly", "file", "files", "find", "folder",
+    "for", "from", "get", "give", "given", "has", "have", "her", "his", "how", "into", "its", "list", "look",
+    "make", "may", "not", "now", "once", "one", "only", "other", "our", "out", "output", "please", "print",
+    "put", "read", "report", "result", "run", "say", "see", "send", "she", "should", "show", "some", "task",
+    "tell", "than", "that", "the", "their", "them", "then", "there", "these", "they", "this", "tool", "use",
+    "using", "want", "was", "were", "what", "when", "where", "which", "while", "who", "why", "will", "with",
+    "worker", "would", "write", "you", "your",
+];
 /// Longest line.
 const LONGEST_LINE: usize = 400;
 /// How much of a task is shown to a reader that thinks.
@@ -75,7 +90,7 @@ impl Reader {
             searches += 1;
             let answer =
                 self.memory.recall(request(query)).await.map_err(|error| RunError(error.to_string()))?;
-            found = fitting(answer.items);
+            found = fitting(task, answer.items);
             if !found.is_empty() {
                 break;
             }
@@ -173,10 +188,28 @@ fn queries(task: &str) -> Vec<String> {
     queries
 }
 
-fn fitting(items: Vec<Recalled>) -> Vec<Recalled> {
+/// Keeps what fits a task. A score only says which item is nearest, and something always is; that it has
+/// anything to do with the task shows in a telling word they share. Items without one come along only
+/// beside one that has, when their meaning is as near as can be.
+fn fitting(task: &str, items: Vec<Recalled>) -> Vec<Recalled> {
     let best = items.first().map_or(0.0, |item| item.score);
     let least = LEAST_SCORE.max(best * LEAST_SHARE);
-    items.into_iter().filter(|item| item.score >= least).take(MOST_LINES).collect()
+    let wanted = telling(task);
+    let shares = |item: &Recalled| wanted.is_empty() || !telling(&item.text).is_disjoint(&wanted);
+    let evidence = items.iter().any(|item| item.score >= least && shares(item));
+    let fits =
+        |item: &Recalled| evidence && item.score >= least && (shares(item) || item.why.dense >= NEAREST);
+    items.into_iter().filter(fits).take(MOST_LINES).collect()
+}
+
+/// Returns the beginnings of a text's telling words: long enough to tell, short enough for every ending.
+fn telling(text: &str) -> BTreeSet<String> {
+    let lower = text.to_lowercase();
+    let words = lower.split(|letter: char| !letter.is_alphanumeric());
+    words
+        .filter(|word| word.chars().count() > 2 && !COMMON.contains(word))
+        .map(|word| word.chars().take(STEM).collect())
+        .collect()
 }
 
 fn line(item: &Recalled) -> String {
@@ -241,6 +274,41 @@ mod tests {
         for talk in ["", "nothing found", "<memory_context>", "<memory_context>\n \n</memory_context>"] {
             assert_eq!(block(talk), None, "{talk}");
         }
+    }
+
+    fn item(text: &str, score: f64, dense: f64) -> Recalled {
+        Recalled {
+            item: nexus_memory::ItemId::Fact(nexus_base::id::FactId::new(text)),
+            text: text.to_owned(),
+            as_of: nexus_base::clock::Timestamp(0),
+            speaker: None,
+            score,
+            why: nexus_memory::Explanation { dense, ..nexus_memory::Explanation::default() },
+            provenance: Provenance::Owner,
+            source_event: None,
+            entity_ids: Vec::new(),
+        }
+    }
+
+    #[test]
+    fn nearest_is_not_near() {
+        let items = || {
+            vec![
+                item("Ada's sister Grace lives in Lisbon.", 1.0, 1.0),
+                item("Grace likes boats.", 0.8, 0.2),
+                item("Ada's sibling is a sailor.", 0.7, 0.95),
+                item("Tim drinks tea.", 0.6, 0.3),
+                item("Grace is tall.", 0.2, 0.2),
+            ]
+        };
+        let texts = |task: &str| -> Vec<String> {
+            fitting(task, items()).into_iter().map(|item| item.text).collect()
+        };
+        assert_eq!(
+            texts("write to Grace"),
+            ["Ada's sister Grace lives in Lisbon.", "Grace likes boats.", "Ada's sibling is a sailor."]
+        );
+        assert!(texts("Run the command `echo zebra xylophone` and report its output").is_empty());
     }
 
     #[test]

@@ -25,6 +25,8 @@ use crate::quiet::Quiet;
 use crate::reflection::{Happened, Reflection};
 use crate::verdict::{Cost, Verdict};
 
+use super::episodes::{Episodes, Tell};
+
 /// Most turns of one session thought about at once.
 const MOST_TURNS: usize = 40;
 /// How much of one side of a turn is shown.
@@ -57,6 +59,7 @@ struct Shared {
     reflection: Arc<Reflection>,
     with_model: Box<dyn Fn() -> bool + Send + Sync>,
     waiting: Mutex<HashMap<SessionLabel, Vec<Heard>>>,
+    episodes: Arc<Episodes>,
 }
 
 impl std::fmt::Debug for Writer {
@@ -81,6 +84,8 @@ pub struct WriterParts {
     pub reflection: Arc<Reflection>,
     /// Whether the owner wants a model to do it, if there is one.
     pub with_model: Box<dyn Fn() -> bool + Send + Sync>,
+    /// Is told about stretches of conversation that ended.
+    pub episodes: Tell,
 }
 
 impl std::fmt::Debug for WriterParts {
@@ -92,10 +97,21 @@ impl std::fmt::Debug for WriterParts {
 impl Writer {
     /// Puts a writer together.
     pub fn new(parts: WriterParts) -> Self {
-        let WriterParts { store, layout, learn, think, quiet, reflection, with_model } = parts;
+        let WriterParts { store, layout, learn, think, quiet, reflection, with_model, episodes } = parts;
         let waiting = Mutex::default();
+        let episodes = Arc::new(Episodes::new(store.clone(), Arc::clone(&quiet), episodes));
         Self {
-            shared: Arc::new(Shared { store, layout, learn, think, quiet, reflection, with_model, waiting }),
+            shared: Arc::new(Shared {
+                store,
+                layout,
+                learn,
+                think,
+                quiet,
+                reflection,
+                with_model,
+                waiting,
+                episodes,
+            }),
         }
     }
 }
@@ -110,8 +126,9 @@ impl Handler for Writer {
             shared.mark(vec![event], &run.invocation).await?;
             return Ok(Verdict::default());
         };
+        let session = run.occasion.session.clone().unwrap_or_else(|| SessionLabel::new("none"));
         if (shared.with_model)() && shared.think.has_model() {
-            let session = run.occasion.session.clone().unwrap_or_else(|| SessionLabel::new("none"));
+            shared.episodes.note(&session, &event, heard.at, false);
             let waiting = shared.keep(&session, heard);
             if waiting == 1 {
                 let (shared, automation) = (Arc::clone(shared), Arc::clone(&run.automation));
@@ -120,6 +137,7 @@ impl Handler for Writer {
             return Ok(Verdict { note: Some(json!({"waiting": waiting})), ..Verdict::default() });
         }
         let added = shared.learn(&heard).await?;
+        shared.episodes.note(&session, &event, heard.at, added > 0);
         shared.mark(vec![event], &run.invocation).await?;
         Ok(Verdict {
             fired: added > 0,
@@ -181,6 +199,9 @@ impl Shared {
             started_at: Timestamp::now(),
         });
         let thought = self.think.take_turn(ask(automation, turns)).await;
+        if let (Ok(thought), Some(last)) = (&thought, turns.last()) {
+            self.episodes.note(session, &last.event, last.at, thought.calls > thought.cost.searches);
+        }
         let end = match &thought {
             Ok(thought) => well(thought, turns.len()),
             Err(error) => {
@@ -245,12 +266,14 @@ fn heard(run: &Run, event: EventId) -> Option<Heard> {
         "untrusted" => Voice::Untrusted,
         _ => return None,
     };
+    // A reply that may quote a stranger says nothing about what the owner said.
+    let tainted = data.get("tainted").and_then(Value::as_bool).unwrap_or(false);
     let at = data.get("at").and_then(Value::as_i64).map_or_else(Timestamp::now, Timestamp);
     (!text("words").trim().is_empty()).then(|| Heard {
         event,
         request: run.occasion.request_id.clone(),
         words: text("words").to_owned(),
-        said: text("said").to_owned(),
+        said: if tainted { String::new() } else { text("said").to_owned() },
         at,
         voice,
     })

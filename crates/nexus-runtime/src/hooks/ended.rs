@@ -7,6 +7,7 @@ use nexus_identity::{DataLevel, Permissions};
 use nexus_memory::Viewer;
 use nexus_protocol::tool::ToolOutput;
 use nexus_session::Ended;
+use nexus_store::events::conversation_key;
 use nexus_store::StoreError;
 use nexus_store::agents::{CallStatus, Item, ItemKind, NewItem, SessionRole, TurnRecord};
 use serde_json::{Value, json};
@@ -66,7 +67,7 @@ impl Sender {
             Self::Owner | Self::System | Self::Agent => Viewer::Nobody,
             Self::Person { entity, .. } => Viewer::Shared {
                 entities: entity.iter().cloned().collect(),
-                conversations: [item.new.session.to_string()].into(),
+                conversations: [conversation_key("nexus", item.new.session.as_str())].into(),
             },
         }
     }
@@ -187,6 +188,7 @@ pub(super) fn turn_data(ended: &Ended<'_>) -> Value {
         "name": name,
         "at": item.enqueued_at.as_millis(),
         "outcome": outcome(item),
+        "tainted": ended.turn.is_some_and(|turn| turn.taint.is_some()),
         "tool_calls": ended.turn.map_or(0, |turn| turn.messages.iter().map(|message| message.calls.len()).sum()),
     })
 }

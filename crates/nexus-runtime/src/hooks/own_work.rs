@@ -9,10 +9,12 @@ use nexus_agent::{Assignment, Role, RoleSection, Toolbox};
 use nexus_automation::home::{Home, LEARNED, is_name};
 use nexus_automation::ports::Purpose;
 use nexus_automation::{OWN_SESSIONS, SHIPPED};
-use nexus_base::id::SessionLabel;
+use nexus_base::id::{EventId, SessionLabel};
 use nexus_memory::Memory;
+use nexus_store::agents::Item;
 use nexus_workspace::Layout;
 
+use super::think::SOURCE;
 use crate::engine::explain;
 
 /// One automation in a session of its own.
@@ -48,7 +50,7 @@ impl OwnWork {
     }
 
     /// Returns its tools: memory, and its own folder while it thinks about its work. Never a shell.
-    pub(crate) fn toolbox(&self, layout: &Layout, memory: Memory) -> Result<Toolbox, String> {
+    pub(crate) fn toolbox(&self, layout: &Layout, memory: Memory, item: &Item) -> Result<Toolbox, String> {
         let learned: &[&str] = match self.purpose {
             Purpose::Read | Purpose::Write => &[],
             Purpose::Reflect => &LEARNED,
@@ -57,7 +59,7 @@ impl OwnWork {
             FileAccess::automation_at(layout, &self.home.folder, learned, &self.home.notes_for_peers())
                 .map_err(|error| explain(&error))?;
         let files = Arc::new(FileTools::manager(access));
-        Ok(Toolbox::new(Role::Worker, files, memory).only(self.tools()))
+        Ok(Toolbox::new(Role::Worker, files, memory).source(source_of(item)).only(self.tools()))
     }
 
     /// Returns what stands at the end of its prompt.
@@ -65,6 +67,12 @@ impl OwnWork {
         let body = self.home.prompt();
         Assignment { task: None, role: Some(RoleSection { name: self.home.name.clone(), body }) }
     }
+}
+
+/// Returns the event that facts of this turn come from.
+fn source_of(item: &Item) -> Option<EventId> {
+    let facts: Vec<(String, String)> = serde_json::from_str(&item.new.frame_json).unwrap_or_default();
+    facts.into_iter().find(|(name, _)| name == SOURCE).map(|(_, event)| EventId::new(event))
 }
 
 /// Refuses every tool it was not given, whatever a model makes up.

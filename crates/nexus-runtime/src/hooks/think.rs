@@ -11,6 +11,7 @@ use nexus_automation::ports::{Ask, Think, Thought};
 use nexus_automation::{Cost, OWN_SESSIONS, RunError};
 use nexus_base::id::{QueueItemId, RequestId, SessionLabel};
 use nexus_identity::Permissions;
+use nexus_protocol::framing::key;
 use nexus_session::{Broker, Quiescence};
 use nexus_store::Agents;
 use nexus_store::agents::{
@@ -24,8 +25,6 @@ use crate::engine::Workshop;
 const GUIDE: &str = "nexus";
 /// Name of the fact that says which event facts of this turn come from.
 pub(super) const SOURCE: &str = "source";
-/// Name of the fact that says that some of the words are vouched for by nobody.
-pub(super) const TAINTED: &str = "tainted";
 
 /// Takes turns for automations.
 #[derive(Debug)]
@@ -71,7 +70,7 @@ impl Think for Thinker {
             facts.push([SOURCE.to_owned(), source.to_string()]);
         }
         if ask.tainted {
-            facts.push([TAINTED.to_owned(), "yes".to_owned()]);
+            facts.push([key::UNTRUSTED.to_owned(), "words of somebody else".to_owned()]);
         }
         let item = NewItem {
             id: QueueItemId::new(format!("{OWN_SESSIONS}{request}")),

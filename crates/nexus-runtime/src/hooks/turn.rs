@@ -83,6 +83,9 @@ impl Hooks for TurnHooks {
             automations.detached(HookPoint::SessionStart, || self.occasion(turn, json!({"role": role})));
         }
         if self.is_first && turn.role == Role::Manager {
+            if self.event.is_some() {
+                automations.commanded(HookPoint::CommandNew, &turn.session);
+            }
             let more =
                 automations.fire(HookPoint::AgentBootstrap, || self.occasion(turn, json!({"role": role})));
             merged.extend(more.await);
@@ -117,6 +120,11 @@ impl Hooks for TurnHooks {
         let data = command(&call.arguments, output, Some(milliseconds));
         self.automations.detached(HookPoint::CommandExecute, || self.occasion(turn, data));
         None
+    }
+
+    async fn compacted(&self, turn: &TurnFacts) -> Vec<Enrichment> {
+        self.automations.commanded(HookPoint::CommandCompact, &turn.session);
+        Vec::new()
     }
 
     async fn turn_ended(&self, turn: &TurnFacts, said: &str) {

@@ -190,7 +190,7 @@ impl Pipeline {
     ) -> Result<(), StoreError> {
         if let Some(reply) = &handled.reply {
             let (session, item) = self.place(event, request, run);
-            return self.broker.answer(session, item, &handled.by, reply).await.map(drop);
+            return self.broker.answer(session, item, reply).await.map(drop);
         }
         self.store.events().close_inbox(event.id.clone(), InboxOutcome::Handled).await?;
         self.store.runtime().request_finished_later(

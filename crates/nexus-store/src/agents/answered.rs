@@ -19,10 +19,9 @@ impl Agents {
         &self,
         new_session: NewSession,
         item: NewItem,
-        by: &str,
         reply: &str,
     ) -> Result<Option<Untaken>, StoreError> {
-        let (by, reply) = (by.to_owned(), reply.to_owned());
+        let reply = reply.to_owned();
         let answered = self
             .database
             // Synced like a refusal: `events.db` is told at once and must never know more than this file.
@@ -33,8 +32,13 @@ impl Agents {
                     return Ok(None);
                 }
                 let line = outbox::insert_for_item(connection, &item, OutboxState::Final, &reply, now)?;
-                let why = format!("handled by {by}");
-                let item = queue::end_untaken(connection, &item.id, ItemOutcome::Completed, &why, now)?;
+                let outcome = ItemOutcome::Completed;
+                queue::end_untaken(connection, &item.id, outcome, "", now)?;
+                // Nothing went wrong with it; who dealt with it stands in its trace.
+                connection
+                    .prepare_cached("UPDATE queue_items SET error = NULL WHERE id = ?1")?
+                    .execute([item.id.as_str()])?;
+                let item = queue::of_id(connection, &item.id)?.ok_or(rusqlite::Error::QueryReturnedNoRows)?;
                 failpoint::hit("s3.before_answer");
                 Ok(Some(Untaken { item, line: Some(line) }))
             })

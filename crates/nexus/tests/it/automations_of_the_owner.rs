@@ -100,7 +100,16 @@ fn the_documented_template_is_asked_about_run_switched_and_confined() {
     let daemon = Daemon::start(&workspace, &DaemonOptions::default());
     let (trace, replies) = say(&daemon, "ping");
     assert_eq!(replies, ["pong"], "{trace}");
-    assert_eq!(trace["status"], "handled_by_automation", "{trace}");
+    let closed = until("the closed trace", Duration::from_secs(10), || {
+        let request = trace["requestId"].as_str().unwrap();
+        let closed = daemon.get(&format!("/api/requests/{request}")).json();
+        (closed["status"] != "processing").then_some(closed)
+    });
+    assert_eq!(
+        (&closed["status"], &closed["error"]),
+        (&json!("handled_by_automation"), &Value::Null),
+        "{closed}"
+    );
     assert!(server.asked().is_empty(), "no model was asked");
     let (trace, replies) = say(&daemon, "hello");
     assert_eq!(replies, ["from the model"], "{trace}");
@@ -191,6 +200,7 @@ fn every_hook_point_that_something_reaches_fires() {
         "session:end",
         "runtime:startup",
         "runtime:shutdown",
+        "episode:created",
     ];
     let server = ModelServer::start();
     server.answer(|asked| {
@@ -231,7 +241,7 @@ fn every_hook_point_that_something_reaches_fires() {
         let text = std::fs::read_to_string(path).unwrap_or_default();
         text.lines().filter_map(|line| serde_json::from_str(line).ok()).collect()
     };
-    for hook in reached.iter().filter(|hook| **hook != "runtime:shutdown") {
+    for hook in reached.iter().filter(|hook| !["runtime:shutdown", "episode:created"].contains(hook)) {
         let first = until(hook, Duration::from_secs(20), || told(hook).first().cloned());
         assert_eq!(first["hook"], *hook);
     }
@@ -243,4 +253,5 @@ fn every_hook_point_that_something_reaches_fires() {
     until("three turns", Duration::from_secs(20), || (told("after:runAgent").len() == 3).then_some(()));
     daemon.stop();
     assert_eq!(told("runtime:shutdown").len(), 1);
+    assert_eq!(told("episode:created").len(), 1, "the stop ended the conversation");
 }

@@ -142,7 +142,7 @@ fn boot_md_is_said_by_the_system_at_every_start() {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
         let newest = runtime.block_on(store.agents().newest_ended(1)).unwrap().remove(0);
         let trace = runtime.block_on(store.runtime().request(newest)).unwrap().unwrap();
-        assert_eq!(trace.principal_type.as_deref(), Some("system"), "{trace:?}");
+        assert_eq!(trace.found.principal_type.as_deref(), Some("system"), "{trace:?}");
     }
     // Nobody talks there, and no worker writes the file.
     let daemon = Daemon::start(&workspace, &DaemonOptions::default());

@@ -23,8 +23,21 @@ const BINARY: &str = env!("CARGO_BIN_EXE_nexus");
 const PATIENCE: Duration = Duration::from_secs(60);
 /// Failpoints that an ordinary life does not pass; other tests die there: those of the kernel and of
 /// projects in their own crates, questions to the owner in `gateway_holds_messages`, turns
-/// with a paid model in `turns_survive_deaths`.
-const ELSEWHERE: [&str; 6] = ["kernel.", "project.", "s2.", "approval.", "turn.", "s5.redispatch."];
+/// with a paid model in `turns_survive_deaths`, what automations commit in `automations_survive_deaths`
+/// and, when a definition follows an upgrade, in their own crate.
+const ELSEWHERE: [&str; 11] = [
+    "kernel.",
+    "project.",
+    "s2.",
+    "approval.",
+    "turn.",
+    "s5.redispatch.",
+    "automation.",
+    "memory.introduced",
+    "s3.answered",
+    "s3.before_answer",
+    "seed.upgraded",
+];
 
 /// Failpoints that the guide's conversation never passes; the sweep with a scripted model and the tests
 /// of `nexus undo` die there.

@@ -5,7 +5,9 @@
 mod architecture;
 mod automations_of_the_owner;
 mod automations_remember;
+mod automations_survive_deaths;
 mod backup_comes_back;
+mod bindings_in_harnesses;
 mod chat_at_a_terminal;
 mod config_command;
 mod crash_sweep;
@@ -32,6 +34,7 @@ mod kernel_serving;
 mod lifecycle;
 mod manual_is_current;
 mod mcp_serves_a_project;
+mod memory_commands;
 mod models_are_chosen;
 mod models_converse;
 mod models_in_trouble;

@@ -1,0 +1,146 @@
+//! Deaths at what automations commit: a handled message is answered once, a registration is whole or not
+//! there, and what they learn is never half written.
+
+use std::os::unix::fs::PermissionsExt;
+use std::time::Duration;
+
+use nexus_base::failpoint::VARIABLE;
+use nexus_store::{OpenMode, Store};
+use nexus_testkit::model::{ModelServer, Reply, Wire};
+use nexus_testkit::{Daemon, DaemonOptions, Run, Workspace, until};
+use serde_json::{Value, json};
+
+const LONG: Duration = Duration::from_secs(30);
+
+fn onboarded() -> Workspace {
+    let workspace = Workspace::initialized(env!("CARGO_BIN_EXE_nexus"));
+    workspace.write("state/agents/nova/IDENTITY.md", "---\nname: Nova\n---\nNova helps.\n");
+    workspace.write("state/user/IDENTITY.md", "---\nname: Ada\n---\nAda owns it.\n");
+    workspace
+}
+
+fn program(workspace: &Workspace, name: &str, text: &str) {
+    workspace.write(&format!("automations/{name}"), text);
+    let path = workspace.path(&format!("automations/{name}"));
+    std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o755)).unwrap();
+}
+
+fn registering<'a>(name: &'a str, script: &'a str) -> Vec<&'a str> {
+    vec!["automation", "register", name, script, "--hook-point", "runAutomations", "--blocking", "--yes"]
+}
+
+#[test]
+fn a_handled_message_is_answered_once_whatever_happens() {
+    let workspace = onboarded();
+    program(&workspace, "pong", "#!/bin/sh\nprintf '{\"handled\": true, \"reply\": \"pong\"}'\n");
+    // A death right after the row: it is whole, and registering again changes nothing.
+    let died = workspace
+        .run(&Run::new(&registering("pong", "automations/pong")).variable(VARIABLE, "automation.registered"));
+    assert_eq!(died.code(), None, "{died:?}");
+    let listed = workspace.nexus(&["automation", "list", "--json"]).json();
+    assert_eq!(listed["automations"][0]["name"], "pong", "{listed}");
+    workspace.nexus(&registering("pong", "automations/pong")).ok();
+
+    for (number, place) in ["s3.before_answer", "s3.answered"].iter().enumerate() {
+        let daemon = Daemon::start(&workspace, &DaemonOptions::dying_at(place));
+        let body = json!({"message": format!("ping {number}"), "idempotencyKey": format!("key-{number}")});
+        let accepted = daemon.post("/api/chat", &body).json();
+        daemon.wait_for_end(LONG);
+        let daemon = Daemon::start(&workspace, &DaemonOptions::default());
+        let request = accepted["requestId"].as_str().unwrap_or_else(|| panic!("{accepted}"));
+        let waited = daemon.get(&format!("/api/chat/wait?request={request}&timeoutMs=30000")).json();
+        let replies: Vec<&str> =
+            waited["replies"].as_array().unwrap().iter().filter_map(|line| line["text"].as_str()).collect();
+        assert_eq!(replies, ["pong"], "{place}: {waited}");
+        daemon.stop();
+    }
+
+    // One that handles in silence.
+    program(&workspace, "pong", "#!/bin/sh\nprintf '{\"handled\": true}'\n");
+    workspace.nexus(&registering("pong", "automations/pong")).ok();
+    let daemon = Daemon::start(&workspace, &DaemonOptions::dying_at("s2.handled"));
+    let accepted = daemon.post("/api/chat", &json!({"message": "hush"})).json();
+    daemon.wait_for_end(LONG);
+    let daemon = Daemon::start(&workspace, &DaemonOptions::default());
+    let request = accepted["requestId"].as_str().unwrap();
+    let trace = daemon.get(&format!("/api/requests/{request}")).json();
+    assert_eq!(trace["status"], "handled_by_automation", "{trace}");
+    daemon.stop();
+}
+
+#[test]
+fn memory_is_told_who_is_who_and_what_was_missed_once() {
+    let workspace = onboarded();
+    let died = Daemon::try_start(&workspace, &DaemonOptions::dying_at("memory.introduced"));
+    if let Ok(daemon) = died {
+        daemon.wait_for_end(LONG);
+    }
+    let daemon = Daemon::start(&workspace, &DaemonOptions::default());
+    until("both names", LONG, || {
+        let known = workspace.nexus(&["memory", "entities", "--json"]).json().to_string();
+        (known.contains("\"Ada\"") && known.contains("\"Nova\"")).then_some(())
+    });
+    daemon.stop();
+    let names = || {
+        let store = Store::open(&workspace.path("state/data"), OpenMode::ReadOnly).unwrap();
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        let facts = runtime.block_on(store.memory().recent_facts(100)).unwrap();
+        let mut texts: Vec<String> = facts.into_iter().map(|fact| fact.text).collect();
+        texts.sort();
+        texts.dedup();
+        texts
+    };
+    let once = names();
+    Daemon::start(&workspace, &DaemonOptions::default()).stop();
+    assert_eq!(names(), once, "told again, nothing is added");
+
+    let miss = json!({"message": "run `echo zebra xylophone quarks`"});
+    let daemon = Daemon::start(&workspace, &DaemonOptions::dying_at("automation.noted"));
+    daemon.post("/api/chat", &miss);
+    daemon.wait_for_end(LONG);
+    let daemon = Daemon::start(&workspace, &DaemonOptions::default());
+    let again = daemon.post("/api/chat", &miss).json();
+    let request = again["requestId"].as_str().unwrap();
+    daemon.get(&format!("/api/chat/wait?request={request}&timeoutMs=30000"));
+    daemon.stop();
+    let errors = workspace.file("state/workspace/memory-reader/ERRORS.md");
+    assert_eq!(errors.matches("zebra").count(), 1, "{errors}");
+}
+
+#[test]
+fn a_death_while_it_thinks_about_its_work_leaves_its_files_whole() {
+    let server = ModelServer::start();
+    server.answer(|asked| {
+        Some(match () {
+            () if asked.has_tool("edit") && !asked.has_tool("agent_send") => Reply::text("Nothing to learn."),
+            () if asked.has_tool("remember") && !asked.has_tool("agent_send") => {
+                Reply::text("Nothing to keep.")
+            }
+            () if !asked.has_tool("wait") => Reply::text("Done."),
+            () if asked.last_text().contains("kind: worker_result") => Reply::text("It is done."),
+            () if asked.last_text().contains("dispatch_id") => Reply::text("Under way."),
+            () => {
+                Reply::text("Yes.").call("agent_send", &json!({"op": "dispatch", "text": "find my red hat"}))
+            }
+        })
+    });
+    let mut workspace = onboarded();
+    server.configure(&mut workspace, Wire::Anthropic);
+    workspace.edit_config(|config| config["memory"]["quiet_ms"] = json!(50));
+    let daemon = Daemon::start(&workspace, &DaemonOptions::dying_at("automation.backed_up"));
+    let folder = "state/workspace/memory-reader";
+    let before: Vec<String> =
+        ["ROLE.md", "SKILLS.md", "ERRORS.md"].map(|name| workspace.file(&format!("{folder}/{name}"))).into();
+    daemon.post("/api/chat", &json!({"message": "find it"}));
+    daemon.wait_for_end(LONG);
+    let daemon = Daemon::start(&workspace, &DaemonOptions::default());
+    let waited = daemon.post("/api/chat", &json!({"message": "find it again"})).json();
+    let request = waited["requestId"].as_str().unwrap();
+    let waited: Value = daemon.get(&format!("/api/chat/wait?request={request}&timeoutMs=30000")).json();
+    assert_eq!(waited["quiescent"], true, "{waited}");
+    daemon.stop();
+    let after: Vec<String> =
+        ["ROLE.md", "SKILLS.md", "ERRORS.md"].map(|name| workspace.file(&format!("{folder}/{name}"))).into();
+    assert_eq!(after, before);
+    assert_eq!(workspace.file(&format!("{folder}/.SKILLS.md.before")), before[1]);
+}

@@ -98,7 +98,9 @@ fn plan_tasks_and_graph_are_readable() {
     ");
     insta::assert_snapshot!(text(&nexus(&inside, &["tasks", "--graph"])), @r"
     [>] 1 Buy paint  @engineer
-    └ [ ] 2 Paint
+    └─ [ ] 2 Paint
+
+    [x] done  [~] in progress  [>] ready  [ ] waits
     ");
     let status = json_of(&nexus(&inside, &["status", "--json"]));
     assert_eq!(status["plan"]["summary"], json!({ "total": 2, "pending": 1, "decided": 1 }));

@@ -8,57 +8,85 @@ use crate::output;
 
 /// How deep a chain is drawn; beyond it the ids alone say what waits for what.
 const DEEPEST: usize = 32;
+/// What the marks mean.
+const LEGEND: &str = "[x] done  [~] in progress  [>] ready  [ ] waits\n";
+
+struct Drawing<'tasks> {
+    tasks: &'tasks [Value],
+    ready: &'tasks Value,
+    drawn: HashSet<String>,
+    lines: String,
+}
 
 /// Returns the drawing, one line for each task. A task that waits for several stands below the first
-/// of them and names the others.
+/// of them that is not done, for that is what holds it up, and names the others.
 pub(super) fn draw(tasks: &[Value], ready: &Value) -> String {
-    let mut lines = String::new();
-    let mut drawn = HashSet::new();
-    let known: HashSet<String> = tasks.iter().map(|task| task["id"].to_string()).collect();
-    let parent = |task: &Value| numbers(&task["deps"]).into_iter().find(|id| known.contains(id));
-    for task in tasks.iter().filter(|task| parent(task).is_none()) {
-        branch(task, tasks, ready, 0, &parent, &mut drawn, &mut lines);
+    let mut drawing = Drawing { tasks, ready, drawn: HashSet::new(), lines: String::new() };
+    for task in tasks.iter().filter(|task| parent(tasks, task).is_none()) {
+        drawing.branch(task, "", "", 0);
     }
     // Tasks that wait for each other in a circle are below nothing.
     for task in tasks {
-        branch(task, tasks, ready, 0, &parent, &mut drawn, &mut lines);
+        drawing.branch(task, "", "", 0);
     }
-    lines
+    drawing.lines.push('\n');
+    drawing.lines.push_str(LEGEND);
+    drawing.lines
 }
 
-fn branch(
-    task: &Value,
-    tasks: &[Value],
-    ready: &Value,
-    depth: usize,
-    parent: &dyn Fn(&Value) -> Option<String>,
-    drawn: &mut HashSet<String>,
-    lines: &mut String,
-) {
-    let id = task["id"].to_string();
-    if depth > DEEPEST || !drawn.insert(id.clone()) {
-        return;
+impl Drawing<'_> {
+    fn branch(&mut self, task: &Value, stem: &str, below: &str, depth: usize) {
+        let id = task["id"].to_string();
+        if depth > DEEPEST || !self.drawn.insert(id.clone()) {
+            return;
+        }
+        let title = output::shorten(task["title"].as_str().unwrap_or_default(), 70);
+        let owner = super::owner(task);
+        let owner =
+            if owner.is_empty() { String::new() } else { format!("  @{}", output::single_line(owner)) };
+        let above = parent(self.tasks, task);
+        let others: Vec<String> =
+            numbers(&task["deps"]).into_iter().filter(|other| Some(other) != above.as_ref()).collect();
+        let also = match (others.is_empty(), above.is_some()) {
+            (true, _) => String::new(),
+            (false, true) => format!("  (also after {})", others.join(", ")),
+            (false, false) => format!("  (after {}, which is not there)", others.join(", ")),
+        };
+        self.lines.push_str(&format!("{stem}{} {id} {title}{owner}{also}\n", self.mark(task)));
+        let tasks = self.tasks;
+        let children: Vec<&Value> = tasks
+            .iter()
+            .filter(|child| parent(tasks, child).as_ref() == Some(&id))
+            .filter(|child| !self.drawn.contains(&child["id"].to_string()))
+            .collect();
+        let last = children.len().saturating_sub(1);
+        for (child, at) in children.into_iter().zip(0..) {
+            let (corner, line) = if at == last { ("└─ ", "   ") } else { ("├─ ", "│  ") };
+            self.branch(child, &format!("{below}{corner}"), &format!("{below}{line}"), depth + 1);
+        }
     }
-    let is_ready = ready.as_array().is_some_and(|ready| ready.contains(&task["id"]));
-    let mark = match task["status"].as_str() {
-        Some("completed") => "[x]",
-        Some("in_progress") => "[~]",
-        _ if is_ready => "[>]",
-        _ => "[ ]",
-    };
-    let title = output::shorten(task["title"].as_str().unwrap_or_default(), 70);
-    let owner = super::owner(task);
-    let owner = if owner.is_empty() { String::new() } else { format!("  @{}", output::single_line(owner)) };
-    let above = parent(task);
-    let others: Vec<String> =
-        numbers(&task["deps"]).into_iter().filter(|other| Some(other) != above.as_ref()).collect();
-    let also =
-        if others.is_empty() { String::new() } else { format!("  (also after {})", others.join(", ")) };
-    let stem = if depth == 0 { String::new() } else { format!("{}└ ", "  ".repeat(depth - 1)) };
-    lines.push_str(&format!("{stem}{mark} {id} {title}{owner}{also}\n"));
-    for child in tasks.iter().filter(|child| parent(child).as_ref() == Some(&id)) {
-        branch(child, tasks, ready, depth + 1, parent, drawn, lines);
+
+    fn mark(&self, task: &Value) -> &'static str {
+        let is_ready = self.ready.as_array().is_some_and(|ready| ready.contains(&task["id"]));
+        match task["status"].as_str() {
+            Some("completed") => "[x]",
+            Some("in_progress") => "[~]",
+            _ if is_ready => "[>]",
+            _ => "[ ]",
+        }
     }
+}
+
+fn parent(tasks: &[Value], task: &Value) -> Option<String> {
+    let known: Vec<(String, bool)> = numbers(&task["deps"])
+        .into_iter()
+        .filter_map(|id| {
+            let other = tasks.iter().find(|other| other["id"].to_string() == id)?;
+            Some((id, other["status"] == "completed"))
+        })
+        .collect();
+    let open = known.iter().find(|(_, done)| !done);
+    open.or(known.first()).map(|(id, _)| id.clone())
 }
 
 /// Returns the numbers of a list as text.
@@ -76,19 +104,25 @@ mod tests {
         let tasks = json!([
             { "id": 1, "title": "Dig", "status": "completed", "deps": [], "owner": "engineer" },
             { "id": 2, "title": "Pour", "status": "in_progress", "deps": [1] },
-            { "id": 3, "title": "Look", "status": "pending", "deps": [2, 4] },
+            { "id": 3, "title": "Look", "status": "pending", "deps": [1, 2, 4] },
             { "id": 4, "title": "Ask", "status": "pending", "deps": [] },
             { "id": 5, "title": "Round", "status": "pending", "deps": [6] },
             { "id": 6, "title": "About", "status": "pending", "deps": [5] },
+            { "id": 7, "title": "Plant", "status": "pending", "deps": [1] },
+            { "id": 8, "title": "Wait", "status": "pending", "deps": [99] },
         ]);
-        let drawing = draw(tasks.as_array().unwrap(), &json!([4]));
+        let drawing = draw(tasks.as_array().unwrap(), &json!([4, 7]));
         let expected = "\
 [x] 1 Dig  @engineer
-└ [~] 2 Pour
-  └ [ ] 3 Look  (also after 4)
+├─ [~] 2 Pour
+│  └─ [ ] 3 Look  (also after 1, 4)
+└─ [>] 7 Plant
 [>] 4 Ask
+[ ] 8 Wait  (after 99, which is not there)
 [ ] 5 Round
-└ [ ] 6 About
+└─ [ ] 6 About
+
+[x] done  [~] in progress  [>] ready  [ ] waits
 ";
         assert_eq!(drawing, expected);
     }

@@ -124,7 +124,9 @@ fn death_while_starting_a_plan_over_another() {
 #[test]
 fn death_while_changing_plan_and_tasks() {
     sweep(&json!([
+        ["plan_update", { "action": "add", "title": "C" }],
         ["plan_decide", { "issue_id": 1, "decision": "d" }],
+        ["task_add", { "title": "another", "context": "c" }],
         ["task_update", { "id": 1, "status": "completed" }],
         ["artifact_write", { "filename": "a/b.md", "content": "x" }],
     ]));

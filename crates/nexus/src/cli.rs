@@ -78,7 +78,7 @@ pub(crate) enum Command {
     Memory(commands::memory::Arguments),
     /// See and keep the plan, tasks and history of a repository
     Project(commands::project::Arguments),
-    /// Serve a project's tools to another program over MCP, on standard input and output
+    /// Serve a project's tools and the memory to another program over MCP, on standard streams
     Mcp(commands::mcp::Arguments),
     /// Bring the workspace and its project into another coding harness, or out of it again
     Bindings(commands::bindings::Arguments),
@@ -134,7 +134,7 @@ pub(crate) fn run() -> Outcome {
         Command::Automation(arguments) => commands::automation::run(&context, &arguments),
         Command::Memory(arguments) => commands::memory::run(&context, &arguments),
         Command::Project(arguments) => commands::project::run(&arguments),
-        Command::Mcp(arguments) => commands::mcp::run(&arguments),
+        Command::Mcp(arguments) => commands::mcp::run(&context, &arguments),
         Command::Bindings(arguments) => commands::bindings::run(&context, &arguments),
         Command::Hook(arguments) => commands::hook::run(&context, &arguments),
         Command::Logs(arguments) => commands::logs::run(&context, &arguments),

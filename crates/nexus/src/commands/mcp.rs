@@ -1,4 +1,7 @@
-//! `nexus mcp`: the tools of a project for a program that speaks MCP on our standard streams.
+//! `nexus mcp`: the tools of a project, and the memory of the workspace that goes with it, for a program
+//! that speaks MCP on our standard streams.
+
+mod memory;
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -6,7 +9,10 @@ use std::sync::Arc;
 
 use clap::Args;
 use nexus_project::{Project, ProjectTools};
+use nexus_protocol::tool::{MergedTools, ToolSource};
 
+use self::memory::MemoryTools;
+use crate::context::Context;
 use crate::failure::{Failure, Outcome, chain};
 
 /// Threads that calls may keep waiting at once; more wait for one of these.
@@ -27,22 +33,27 @@ pub(crate) struct Arguments {
 }
 
 /// Runs `nexus mcp`.
-pub(crate) fn run(arguments: &Arguments) -> Outcome {
+pub(crate) fn run(context: &Context, arguments: &Arguments) -> Outcome {
     let here = Path::new(".");
     let root = match &arguments.project {
         Some(folder) => folder.clone(),
         None => Project::find(here).unwrap_or_else(|| here.to_owned()),
     };
-    let tools = ProjectTools::open(&root).map_err(|error| {
-        Failure::new(error.message()).hint("name an existing folder with --project")
-    })?;
+    let tools = ProjectTools::open(&root)
+        .map_err(|error| Failure::new(error.message()).hint("name an existing folder with --project"))?;
+    let mut sources: Vec<Arc<dyn ToolSource>> = vec![Arc::new(tools)];
+    // Without a workspace there is no memory to offer.
+    if context.existing().is_ok() {
+        sources.push(Arc::new(MemoryTools::new(context)));
+    }
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_time()
         .max_blocking_threads(CALLS_AT_ONCE)
         .build()
         .map_err(|error| Failure::new(format!("starting the event loop: {error}")))?;
     let input = io::BufReader::with_capacity(64 * 1024, io::stdin());
-    let served = runtime.block_on(nexus_mcp::serve_lines(Arc::new(tools), input, io::stdout()));
+    let served =
+        runtime.block_on(nexus_mcp::serve_lines(Arc::new(MergedTools::new(sources)), input, io::stdout()));
     // Input may still be waited for when output is gone; nothing is owed to it.
     runtime.shutdown_background();
     served.map_err(|error| Failure::new(chain(&error)))

@@ -119,7 +119,8 @@ impl Memory {
             before: request.before,
             platform: request.platform.clone(),
         };
-        let participants = self.participants(&turns).await?;
+        // Facts have no speakers, and a turn's own three facts should cost as little as they can.
+        let participants = if request.scope.turns { self.participants(&turns).await? } else { Vec::new() };
         let query = Query::of(&request.query, &participants);
         if query.words.is_empty() {
             return Ok(None);

@@ -47,6 +47,9 @@ pub enum NotForgotten {
     Busy,
 }
 
+/// What is done in one database; returns how many rows it changed.
+type Step = Box<dyn FnOnce(&Connection) -> Result<u64, StoreError> + Send>;
+
 impl Store {
     /// Overwrites an event, what was said and done because of it, and what quotes it.
     ///
@@ -76,8 +79,7 @@ impl Store {
             ..Forgotten::default()
         };
         let quotes = forgotten.quotes.clone();
-        let step = |database: &Database,
-                    work: Box<dyn FnOnce(&Connection) -> Result<u64, StoreError> + Send>| {
+        let step = |database: &Database, work: Step| {
             let (database, quotes) = (database.clone(), quotes.clone());
             async move {
                 database

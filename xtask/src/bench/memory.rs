@@ -8,6 +8,7 @@ use anyhow::{Context, Result};
 use nexus_base::clock::Timestamp;
 use nexus_memory::embed::{Asset, embed};
 use nexus_memory::{Memory, RecallRequest, Scope};
+use nexus_store::events::NewEvent;
 use nexus_store::memory::NewFact;
 use nexus_store::{OpenMode, Store};
 use serde_json::json;
@@ -53,6 +54,7 @@ fn measure(report: &mut Report) -> Result<()> {
     let tokio = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let words = words()?;
     embedder(&words, report)?;
+    tokio.block_on(receive(&words, report))?;
     for (count, bar) in [(10_000, 5), (100_000, 20)] {
         tokio.block_on(recall(count, bar, &words, report))?;
     }
@@ -71,6 +73,26 @@ fn embedder(words: &[String], report: &mut Report) -> Result<()> {
         drop(vector);
     }
     report.times("embedding a question of eight words", "≤ 1 ms", &samples, millis(1));
+    Ok(())
+}
+
+/// What a message costs on its way in, its place in the index included, without the disk's sync.
+async fn receive(words: &[String], report: &mut Report) -> Result<()> {
+    let folder = tempfile::tempdir()?;
+    Store::create(folder.path())?;
+    let store = Store::open(folder.path(), OpenMode::ReadWrite)?;
+    let mut random = Random::new(3);
+    let mut samples = Samples::default();
+    for number in 0..2_000 {
+        let text = sentence(words, &mut random, 20);
+        let mut event = NewEvent::message("bench", &number.to_string(), "owner", &text);
+        event.container_id = Some("dm".to_owned());
+        let clock = Instant::now();
+        store.events().insert_outbound(event).await?;
+        samples.push(clock.elapsed());
+    }
+    report.times("storing and indexing a message of twenty words", "–", &samples, None);
+    store.close().await;
     Ok(())
 }
 

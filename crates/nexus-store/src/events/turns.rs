@@ -227,7 +227,7 @@ impl Events {
                     "SELECT sender_id FROM (
                         SELECT events.sender_id, turns.row FROM turns JOIN events ON events.row = turns.row
                         WHERE (?1 IS NULL OR turns.conversation IN (SELECT value FROM json_each(?1)))
-                        ORDER BY turns.row DESC LIMIT 2000)
+                        ORDER BY turns.row DESC LIMIT 500)
                      GROUP BY sender_id ORDER BY max(row) DESC LIMIT ?2",
                 )?;
                 let rows = statement.query_map(params![conversations, limit], |row| row.get(0))?;

@@ -6,6 +6,7 @@ mod way;
 
 use clap::{Args, Subcommand, ValueEnum};
 use nexus_base::clock::Timestamp;
+use nexus_base::text::shorten;
 use nexus_protocol::memory::{
     MemoryAdd, MemoryBudget, MemoryChangesOf, MemoryForget, MemoryForgotten, MemoryFound, MemoryItem,
     MemoryRecall, MemoryScope,
@@ -21,6 +22,8 @@ pub(super) use self::way::Way;
 const LONGEST_FACT: usize = 8 * 1024;
 /// Most items one question may bring.
 const MOST_ITEMS: usize = 200;
+/// Letters of an item in a table; `--json` has all of them.
+const SHOWN: usize = 200;
 
 /// Arguments of `nexus memory`.
 #[derive(Debug, Args)]
@@ -205,8 +208,8 @@ fn show(found: &MemoryFound, explain: bool, format: Format) -> Outcome {
         return output::line("nothing is known about that");
     }
     let words = |item: &MemoryItem| match &item.speaker {
-        Some(speaker) => format!("{speaker}: {}", item.text),
-        None => item.text.clone(),
+        Some(speaker) => format!("{speaker}: {}", shorten(&item.text, SHOWN)),
+        None => shorten(&item.text, SHOWN),
     };
     let reasons = |item: &MemoryItem| {
         let parts = item.why.iter().filter_map(|(name, value)| {

@@ -135,7 +135,9 @@ impl Memory {
         let facts = self.facts.facts_by_row(rows, FactFilter::default()).await?;
         let same = facts.into_iter().find(|row| {
             let fact = &row.fact;
-            let of_speaker = entity.as_ref().is_none_or(|entity| fact.entity_ids.contains(entity));
+            // What was kept by hand is about nobody in particular.
+            let of_speaker = fact.entity_ids.is_empty()
+                || entity.as_ref().is_none_or(|entity| fact.entity_ids.contains(entity));
             telling(&fact.text) == wanted && (of_speaker || fact.text == text)
         });
         Ok(same.map(|row| row.fact.id))

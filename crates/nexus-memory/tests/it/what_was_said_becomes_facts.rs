@@ -33,6 +33,10 @@ async fn an_onboarding_enriches_the_owner_and_makes_the_persona() {
     let texts = place.ask("where does Ada live").await;
     assert_eq!(texts[0], "Ada lives in Lisbon.", "{texts:?}");
     assert_eq!((later.added.len(), later.known.len()), (0, 1), "nor does a part of them");
+    place.memory.remember("the spare key is under the fig tree", None, Provenance::Owner).await.unwrap();
+    let words = "Remember that the spare key is under the fig tree.";
+    let kept = place.memory.learn(owner_says(words, None)).await.unwrap();
+    assert_eq!((kept.added.len(), kept.known.len()), (0, 1), "what was kept by hand is known");
     place.store.close().await;
 }
 

@@ -51,6 +51,27 @@ fn a_call_needs_no_session() {
 }
 
 #[test]
+fn the_newest_version_is_spoken_without_a_handshake() {
+    let meta = json!({
+        "io.modelcontextprotocol/protocolVersion": "2026-07-28",
+        "io.modelcontextprotocol/clientCapabilities": {},
+        "io.modelcontextprotocol/clientInfo": { "name": "test", "version": "1" },
+    });
+    let call = json!({
+        "jsonrpc": "2.0", "id": 1, "method": "tools/call",
+        "params": { "name": "echo", "arguments": { "text": "new" }, "_meta": meta },
+    });
+    let headers =
+        [("mcp-protocol-version", "2026-07-28"), ("mcp-method", "tools/call"), ("mcp-name", "echo")];
+    let (status, kind, answer) = post(call.to_string(), &headers);
+    assert_eq!((status, kind.as_str()), (StatusCode::OK, "application/json"), "{answer}");
+    assert_eq!(answer["result"]["content"][0]["text"], "new");
+    assert_eq!(answer["result"]["resultType"], "complete");
+    let (status, _, answer) = post(call.to_string(), &headers[..1]);
+    assert!(status.is_client_error(), "{answer}");
+}
+
+#[test]
 fn what_is_no_request_is_refused() {
     assert!(post("{\"jsonrpc\":", &[]).0.is_client_error());
     assert!(post("[]", &[]).0.is_client_error());

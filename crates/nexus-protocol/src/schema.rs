@@ -104,7 +104,9 @@ fn shapes(method: Method, generator: &mut SchemaGenerator) -> (Value, Value) {
         Method::MemoryStats => of(shape::<control::Nothing>(), shape::<memory::MemoryStats>()),
         Method::MemoryForget => of(shape::<memory::MemoryForget>(), shape::<memory::MemoryForgotten>()),
         Method::ModelsList => of(shape::<control::Nothing>(), shape::<models::ModelsView>()),
-        Method::ModelsAllow | Method::ModelsRefuse => of(shape::<models::ModelAnswer>(), Shape::Any),
+        Method::ModelsAllow | Method::ModelsRefuse => {
+            of(shape::<models::ModelAnswer>(), shape::<answers::ModelAnswered>())
+        }
         Method::SkillsStatus => of(shape::<control::Nothing>(), shape::<answers::Skills>()),
         Method::SkillsInfo => of(shape::<control::Named>(), shape::<answers::SkillView>()),
         Method::UsageCost => of(shape::<control::UsageOf>(), shape::<answers::UsageCost>()),
@@ -112,9 +114,13 @@ fn shapes(method: Method, generator: &mut SchemaGenerator) -> (Value, Value) {
         Method::AutomationsGet | Method::AutomationsEnable | Method::AutomationsDisable => {
             of(shape::<control::Named>(), shape::<answers::AutomationView>())
         }
-        Method::AutomationsRemove => of(shape::<control::Named>(), Shape::Any),
-        Method::AutomationsRegister => of(shape::<automations::AutomationRegister>(), Shape::Any),
-        Method::AutomationsTest => of(shape::<automations::AutomationTest>(), Shape::Any),
+        Method::AutomationsRemove => of(shape::<control::Named>(), shape::<answers::AutomationRemoved>()),
+        Method::AutomationsRegister => {
+            of(shape::<automations::AutomationRegister>(), shape::<answers::AutomationView>())
+        }
+        Method::AutomationsTest => {
+            of(shape::<automations::AutomationTest>(), shape::<answers::AutomationTried>())
+        }
         Method::AutomationsInvocations => {
             of(shape::<control::InvocationsOf>(), shape::<answers::Invocations>())
         }
@@ -143,7 +149,6 @@ fn shapes(method: Method, generator: &mut SchemaGenerator) -> (Value, Value) {
 type Generate = fn(&mut SchemaGenerator) -> Value;
 
 enum Shape {
-    Any,
     Of(Generate),
     /// An object with one list in it.
     List(&'static str, Generate),
@@ -152,7 +157,6 @@ enum Shape {
 impl Shape {
     fn of(&self, generator: &mut SchemaGenerator) -> Value {
         match self {
-            Self::Any => Value::Bool(true),
             Self::Of(generate) => generate(generator),
             Self::List(name, generate) => json!({
                 "type": "object",

@@ -191,7 +191,7 @@ where
         runtime.shared.workshop.memory.clone(),
         runtime.shared.stopping.clone(),
     ));
-    check_credentials(&runtime, options);
+    check_credentials(options);
     runtime.take_up_automations();
 
     let outcome = serve_until_stopped(&runtime, options, signals, serving, &ending).await;
@@ -265,12 +265,9 @@ fn sync_credentials(options: &StartOptions, settings: &Settings, warnings: &mut 
 /// Looks in the background whether every pointer still gives a secret: keychains and commands may take
 /// their time, and a bad one is marked with its reason and holds up nobody. What they give is made
 /// known to the redactor.
-fn check_credentials(runtime: &Runtime, options: &StartOptions) {
+fn check_credentials(options: &StartOptions) {
     let folder = CredentialFolder::new(options.layout.credentials());
-    let home = Some(options.home.as_path());
-    let resolver =
-        crate::credentials::resolver(&options.layout, standing(options), &options.environment, home)
-            .with_redactor(Arc::clone(&runtime.shared.redactor));
+    let resolver = crate::credentials::of_daemon(options);
     tokio::spawn(async move {
         match folder.check(&resolver).await {
             Ok(checked) => {

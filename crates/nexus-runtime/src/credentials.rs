@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use nexus_base::file::FileError;
 use nexus_credentials::{Breakage, Credential, CredentialFolder, FailureKind, KeyPlace, Reference, Resolver};
@@ -12,6 +13,7 @@ use nexus_workspace::trust::{self, Trust};
 use nexus_workspace::{Layout, environment};
 use serde::Serialize;
 
+use crate::boot::StartOptions;
 use crate::engine::explain;
 
 /// Makes the resolver of a workspace. Commands that its pointers name run only if it is trusted.
@@ -24,6 +26,13 @@ pub fn resolver(
     Resolver::new(layout.credentials(), variables.to_vec())
         .with_key(key_place(layout, variables, home))
         .with_commands(trust.is_trusted())
+}
+
+/// Makes the daemon's resolver: whatever it fetches is known to the redactor before anybody has it.
+pub(crate) fn of_daemon(options: &StartOptions) -> Resolver {
+    let home = Some(options.home.as_path());
+    resolver(&options.layout, crate::boot::standing(options), &options.environment, home)
+        .with_redactor(Arc::clone(&options.redactor))
 }
 
 /// Returns where the key of a workspace's sealed secrets lies or would lie.

@@ -22,9 +22,9 @@ use nexus_workspace::trust::TrustFolder;
 use nexus_workspace::watched::Watched;
 use nexus_workspace::{Layout, persona};
 
-use crate::memory_desk;
 use crate::consent::OwnerConsent;
 use crate::hooks::{OwnWork, Slot};
+use crate::memory_desk;
 use crate::models::Models;
 use crate::outfit::{Outfit, bash_network};
 use crate::projects::{Bound, Projects};
@@ -118,6 +118,20 @@ impl Workshop {
         found
     }
 
+    /// Returns the settings as a session sees them: one that a policy gave a persona speaks as that one.
+    fn settings_of(&self, request: &AgentRequest<'_>) -> Arc<Settings> {
+        let kept: serde_json::Value =
+            serde_json::from_str(&request.session.settings_json).unwrap_or_default();
+        match kept["persona"].as_str() {
+            Some(persona) => {
+                let mut settings = Settings::clone(&self.settings());
+                settings.agent.id = Some(persona.to_owned());
+                Arc::new(settings)
+            }
+            None => self.settings(),
+        }
+    }
+
     fn persona(&self) -> Option<Persona> {
         let settings = self.settings();
         let read = || {
@@ -177,7 +191,7 @@ impl Engine for Workshop {
         toolbox = toolbox.without(&self.projects.removed_tools(&bound));
         Ok(Agent::new(AgentParts {
             layout: self.layout.clone(),
-            settings: self.settings(),
+            settings: self.settings_of(request),
             model: self.models.of_turn(request)?,
             toolbox,
             limits: self.limits(),

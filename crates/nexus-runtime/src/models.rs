@@ -312,9 +312,7 @@ impl Models {
     }
 
     fn resolver(&self) -> nexus_credentials::Resolver {
-        let options = &self.inner.options;
-        let home = Some(options.home.as_path());
-        crate::credentials::resolver(&options.layout, standing(options), &options.environment, home)
+        crate::credentials::of_daemon(&self.inner.options)
     }
 
     fn credentials_stamp(&self) -> Option<SystemTime> {

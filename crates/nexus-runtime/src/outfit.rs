@@ -32,9 +32,7 @@ pub(crate) struct Outfit {
 
 impl Outfit {
     pub(crate) fn new(options: &StartOptions, redactor: Arc<Redactor>) -> Self {
-        let home = Some(options.home.as_path());
-        let trust = crate::boot::standing(options);
-        let resolver = crate::credentials::resolver(&options.layout, trust, &options.environment, home);
+        let resolver = crate::credentials::of_daemon(options);
         Self { layout: options.layout.clone(), redactor, net: Net::new(), resolver: Arc::new(resolver) }
     }
 

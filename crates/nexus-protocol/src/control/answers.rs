@@ -208,6 +208,42 @@ pub struct InvocationView {
     pub rest: Map<String, Value>,
 }
 
+/// Answer to `automations.remove`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct AutomationRemoved {
+    /// Its name.
+    pub name: String,
+    /// Whether it was there.
+    pub removed: bool,
+}
+
+/// Answer to `automations.test`.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct AutomationTried {
+    /// Its name.
+    pub name: String,
+    /// ok, error, skipped.
+    pub outcome: String,
+    /// Milliseconds it took.
+    pub duration_ms: u64,
+    /// What it decided.
+    pub result: Value,
+    /// Why it failed.
+    pub error: Option<String>,
+}
+
+/// Answer to `models.allow` and `models.refuse`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct ModelAnswered {
+    /// The accounts it was about.
+    pub accounts: Vec<String>,
+    /// Whether they may be used.
+    pub allowed: bool,
+    /// The model that answers from now on, `provider/model`.
+    pub model: String,
+}
+
 /// Answer to `credentials.list`: pointers, never values.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Credentials {
@@ -240,25 +276,6 @@ pub struct CredentialView {
     /// Until when it rests.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cooldown_until: Option<Timestamp>,
-}
-
-/// Answer to `models.list`.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
-pub struct Models {
-    /// The one in use first.
-    pub models: Vec<ModelView>,
-}
-
-/// One model.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
-pub struct ModelView {
-    /// `provider/model`.
-    pub model: String,
-    /// Whether it answers now.
-    pub active: bool,
-    /// What else is known of it.
-    #[serde(flatten)]
-    pub rest: Map<String, Value>,
 }
 
 /// Answer to `approvals.request`.

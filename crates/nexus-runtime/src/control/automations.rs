@@ -8,6 +8,7 @@ use nexus_automation::{
 };
 use nexus_protocol::automations::{AutomationMode as WireMode, AutomationRegister, AutomationTest};
 use nexus_protocol::control::Named;
+use nexus_protocol::control::answers::{AutomationRemoved, AutomationTried};
 use nexus_store::runtime::{AutomationMode, AutomationStatus};
 use serde_json::{Value, json};
 
@@ -51,7 +52,7 @@ impl Runtime {
         }
         let removed = self.shared.store.runtime().remove_automation(&named.id).await?;
         self.shared.automations.load().await?;
-        shown(&json!({ "name": named.id, "removed": removed }))
+        shown(&AutomationRemoved { name: named.id, removed })
     }
 
     pub(super) async fn automation_test(&self, test: AutomationTest) -> Result<Value, RuntimeError> {
@@ -73,9 +74,8 @@ impl Runtime {
             Tried::Skipped => ("skipped", Value::Null, None),
         };
         let took = u64::try_from(started.elapsed().as_millis()).unwrap_or(u64::MAX);
-        shown(&json!({
-            "name": test.id, "outcome": outcome, "durationMs": took, "result": result, "error": error,
-        }))
+        let outcome = outcome.to_owned();
+        shown(&AutomationTried { name: test.id, outcome, duration_ms: took, result, error })
     }
 }
 

@@ -1,5 +1,6 @@
 //! `models.*` of the control plane: what is chosen and why, and the owner's answers.
 
+use nexus_protocol::control::answers::ModelAnswered;
 use nexus_protocol::models::{ModelAnswer, ModelsView};
 use serde_json::{Value, json};
 
@@ -37,6 +38,7 @@ impl Runtime {
         if about.is_empty() {
             return Err(RuntimeError::NotFound { what: "usable credential", name: answer.provider });
         }
-        Ok(json!({ "accounts": about, "allowed": agrees, "model": models.name().to_string() }))
+        let answered = json!({ "accounts": about, "allowed": agrees, "model": models.name().to_string() });
+        crate::control::shown_as::<ModelAnswered>(&answered)
     }
 }

@@ -264,7 +264,9 @@ fn every_method_answers_the_owner_and_as_its_schema_says() {
             Method::SkillsInfo => json!({ "name": "tea" }),
             Method::MemoryRecall => json!({ "query": "tea" }),
             Method::MemoryAdd => json!({ "text": "Ada drinks tea" }),
-            Method::MemoryForget => json!({ "id": "none" }),
+            Method::MemoryForget | Method::SessionsUndo => json!({ "id": "none" }),
+            Method::AutomationsRemove | Method::AutomationsTest => json!({ "name": "none" }),
+            Method::ModelsAllow | Method::ModelsRefuse => json!({ "provider": "none" }),
             Method::ConfigSet => json!({ "key": "queue.cap", "value": 21 }),
             Method::ConfigPatch => json!({ "values": { "queue.cap": 22 } }),
             Method::AutomationsGet | Method::AutomationsEnable | Method::AutomationsDisable => {
@@ -288,7 +290,14 @@ fn every_method_answers_the_owner_and_as_its_schema_says() {
             Method::AgentsFilesList
             | Method::AgentsFilesGet
             | Method::AgentsFilesSet
-            | Method::MemoryForget => Some(404),
+            | Method::MemoryForget
+            | Method::SessionsUndo
+            | Method::AutomationsRemove
+            | Method::AutomationsTest
+            | Method::ModelsAllow
+            | Method::ModelsRefuse => Some(404),
+            // Needs a hash of a file its owner was shown.
+            Method::AutomationsRegister => Some(400),
             Method::GrantsRevoke | Method::TokensRotate => Some(400),
             _ => None,
         };

@@ -201,6 +201,24 @@ fn policies_say_where_and_when_a_message_is_answered() {
     // It took nothing away: the owner's own policy gives the permissions.
     assert!(trace(&daemon, &request).to_string().contains("owner-full-access"));
 
+    // A persona that exists answers there; one that does not is no reason to stay silent.
+    workspace.write("state/agents/ada/IDENTITY.md", "---\nname: Ada\n---\n# Ada\n");
+    // Told apart by their length: the trace says how long each part of a prompt was.
+    let long = format!("---\nname: Bo\n---\n{}\n", "Bo likes long walks. ".repeat(50));
+    workspace.write("state/agents/bo/IDENTITY.md", &long);
+    workspace.nexus(&["config", "set", "agent.id", "ada"]).ok();
+    for (persona, key, is_bo) in [("bo", "chat:with-bo", true), ("nobody", "chat:with-nobody", false)] {
+        let policies = json!([{ "name": "who", "effect": "allow", "match": { "principal": { "is_user": true } },
+            "session": { "persona": persona, "key": key } }]);
+        call(&daemon, "config.set", &json!({ "key": "acl.policies", "value": policies }));
+        let request = send(&daemon, "Hello");
+        answered_once(&daemon, &request);
+        let prompt = workspace.nexus(&["trace", &request, "--prompt", "--json"]).json();
+        let parts = prompt["parts"].as_array().unwrap();
+        let identity = parts.iter().find(|part| part["name"] == "Agent Identity").unwrap();
+        assert_eq!(identity["bytes"].as_u64().unwrap() > 1000, is_bo, "{key}: {prompt}");
+    }
+
     // A delay counts from the arrival, also across a death.
     let long = json!([{ "name": "slow", "effect": "allow", "match": { "principal": { "is_user": true } },
         "modifiers": { "delay_response": 1500 } }]);

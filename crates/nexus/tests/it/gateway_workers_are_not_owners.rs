@@ -78,6 +78,8 @@ fn a_worker_cannot_approve_itself_change_settings_or_rotate_anything() {
         format!("nexus approvals approve {id}"),
         "nexus approvals list".to_owned(),
         "nexus config rotate-token".to_owned(),
+        "nexus tokens create --scope control.*.*".to_owned(),
+        "nexus tokens list".to_owned(),
         "nexus config set queue.cap 3".to_owned(),
         "nexus trust".to_owned(),
         "nexus stop".to_owned(),

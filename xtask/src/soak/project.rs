@@ -109,7 +109,10 @@ fn kills(binary: &Path, rounds: usize, seed: u64) -> Result<()> {
             println!("  {round} kills, {acknowledged} of {} acknowledged", told.len());
         }
     }
-    println!("lost 0  doubled 0  unreadable 0");
+    println!(
+        "  {rounds} kills: of {} plans and tasks none is lost or doubled, and every file parses",
+        told.len()
+    );
     Ok(())
 }
 

@@ -78,15 +78,10 @@ impl Drawing<'_> {
 }
 
 fn parent(tasks: &[Value], task: &Value) -> Option<String> {
-    let known: Vec<(String, bool)> = numbers(&task["deps"])
-        .into_iter()
-        .filter_map(|id| {
-            let other = tasks.iter().find(|other| other["id"].to_string() == id)?;
-            Some((id, other["status"] == "completed"))
-        })
-        .collect();
-    let open = known.iter().find(|(_, done)| !done);
-    open.or(known.first()).map(|(id, _)| id.clone())
+    let deps = task["deps"].as_array().into_iter().flatten();
+    let known: Vec<&Value> = deps.filter_map(|id| tasks.iter().find(|other| other["id"] == *id)).collect();
+    let open = known.iter().find(|other| other["status"] != "completed");
+    open.or(known.first()).map(|other| other["id"].to_string())
 }
 
 /// Returns the numbers of a list as text.

@@ -44,7 +44,7 @@ fn the_tree_has_these_names() {
     credential list|get|add|sync|scan|verify|flag|order|remove
     skills list|use|info|scan|verify
     automation list|info|enable|disable|register|remove|test|invocations
-    memory recall|add|eval
+    memory recall|add|changes|entities|forget|stats|eval
     project init|status|plan|tasks|history|close|gc|conformance|catalog
     mcp
     bindings claude-code|codex|cursor|opencode|gemini|qwen|list|check|remove

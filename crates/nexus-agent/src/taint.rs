@@ -65,9 +65,8 @@ impl Taint {
     pub fn add(&self, source: &str) -> bool {
         let source = tidy(source);
         let mut inner = self.lock();
-        let is_new = !source.is_empty()
-            && inner.sources.len() < MOST_SOURCES
-            && !inner.sources.iter().any(|known| *known == source);
+        let is_new =
+            !source.is_empty() && inner.sources.len() < MOST_SOURCES && !inner.sources.contains(&source);
         if is_new {
             inner.sources.push(source);
         }

@@ -169,8 +169,7 @@ pub fn undo(layout: &Layout, request: Option<&str>, force: Force) -> Result<Rest
     }
     let run = changes.jail.sub(&name)?;
     let stories = stories(&records);
-    let mut restored =
-        Restored { request: name.clone(), uncovered: uncovered(&records), ..Restored::default() };
+    let mut restored = Restored { request: name, uncovered: uncovered(&records), ..Restored::default() };
     let (mut work, mut conflicts) = (Vec::new(), Vec::new());
     for (path, Story { root, inside, before, after }) in stories {
         let jail = Jail::open(&root)?;

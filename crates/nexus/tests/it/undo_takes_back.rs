@@ -20,6 +20,7 @@ fn a_run_is_taken_back_and_kept_from_overwriting() {
         ["bash", {"command": "rm old.txt; echo three >> notes.md"}],
     ]));
     assert!(done.results.iter().all(|result| !result.contains("not written")), "{done:?}");
+    assert_eq!(done.reply, "It is done.");
     assert_eq!(workspace.file("home/notes.md"), "one\n2\nthree\n");
     let listed = workspace.nexus(&["undo", "--list", "--json"]).json();
     assert_eq!(

@@ -15,6 +15,7 @@ use crate::worker::FAILED;
 const TOOL: &str = "project";
 /// How the runtime tells of something it did.
 const CARRIED_OUT: &str = "Carried out for the person: ";
+const TELL: &str = "Tell them in a few words.";
 const NO_PROJECT: &str = "this conversation has no project.";
 const STARTED: &str = "The person started the skill ";
 /// Longest result that is passed on.
@@ -49,10 +50,17 @@ pub(crate) fn reply(scene: &Scene, draft: &mut Draft) -> bool {
 /// Tells what the runtime carried out and begins what it started.
 fn hear(scene: &Scene, text: &str, draft: &mut Draft) -> bool {
     let mut handled = false;
-    for line in scene.project_notes.lines().map(str::trim) {
+    let mut lines = scene.project_notes.lines().map(str::trim);
+    while let Some(line) = lines.next() {
         if let Some(done) = line.strip_prefix(CARRIED_OUT) {
-            let done = done.strip_suffix("Tell them in a few words.").unwrap_or(done).trim();
-            draft.say(upper(done));
+            // What was done may take several lines; the last one ends with what to do about it.
+            let mut done = done.to_owned();
+            while !done.ends_with(TELL) {
+                let Some(more) = lines.next() else { break };
+                done.push('\n');
+                done.push_str(more);
+            }
+            draft.say(upper(done.strip_suffix(TELL).unwrap_or(&done).trim()));
             handled = true;
         } else if let Some((_, how)) = line.split_once(NO_PROJECT) {
             let how = how.split(". Tell them").next().unwrap_or(how).trim();

@@ -388,8 +388,10 @@ fn process_tree(root: u32) -> Vec<u32> {
 
 /// Addresses a process listens on, as the kernel writes them.
 fn listeners(pid: u32) -> Vec<String> {
+    // One that ended meanwhile listens to nobody.
     let sockets: BTreeSet<String> = std::fs::read_dir(format!("/proc/{pid}/fd"))
-        .unwrap()
+        .into_iter()
+        .flatten()
         .filter_map(|entry| std::fs::read_link(entry.ok()?.path()).ok())
         .filter_map(|link| Some(link.to_str()?.strip_prefix("socket:[")?.trim_end_matches(']').to_owned()))
         .collect();

@@ -227,7 +227,9 @@ fn belongs_to(event: &BusEvent, root: &str) -> bool {
         | BusBody::Quiescent { request_id } => request_id.as_str() == root,
         BusBody::Used { .. }
         | BusBody::Compacted { .. }
-        | BusBody::ToolStarted { .. } | BusBody::ToolEnded { .. } | BusBody::WorkerEnded { .. } => false,
+        | BusBody::ToolStarted { .. }
+        | BusBody::ToolEnded { .. }
+        | BusBody::WorkerEnded { .. } => false,
     }
 }
 

@@ -33,6 +33,8 @@ pub mod key {
     pub const SKILLS: &str = "skills";
     /// A one-time note of the runtime.
     pub const NOTE: &str = "note";
+    /// Where words in the message come from that nobody vouches for; absent when there are none.
+    pub const UNTRUSTED: &str = "untrusted";
 }
 
 /// What a framed message is.

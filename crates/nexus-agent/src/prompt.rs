@@ -148,7 +148,7 @@ pub(crate) fn assemble(
         }
         Role::Worker => {
             prompt.part("rules", WORKER_RULES);
-            if let Some(role) = &assignment.role {
+            if let Some(role) = assignment.role.as_ref().filter(|_| !is_automation(session)) {
                 prompt.capped(
                     "catalog role",
                     &format!("## Your role: {}\n", role.name),
@@ -160,12 +160,21 @@ pub(crate) fn assemble(
     }
     prompt.part("host", &host_line(layout));
     prompt.part("tool style", CALL_STYLE);
+    // What an automation has learnt changes often; everything before it stays as every worker has it.
+    if let Some(role) = assignment.role.as_ref().filter(|_| is_automation(session)) {
+        prompt.capped(&role.name, "", role.body.trim(), LONGEST_RULES);
+    }
     let mut onboarding = false;
     // Last, so that the prefix before it survives the end of onboarding.
     if role == Role::Manager && persona::needs_bootstrap(layout)? {
         onboarding = prompt.file("onboarding", "## Onboarding\n", &layout.bootstrap_md())?;
     }
     Ok(SystemPrompt { text: prompt.text.into(), parts: prompt.parts, onboarding })
+}
+
+/// Tells whether an automation works for itself in a session.
+fn is_automation(session: &SessionLabel) -> bool {
+    session.as_str().starts_with("meeseeks:")
 }
 
 fn role_line(

@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use nexus_base::id::{EntityId, EventId};
-use nexus_memory::{Memory, Provenance, RecallRequest, Recalled, Viewer};
+use nexus_memory::{ItemId, Memory, Provenance, RecallRequest, Recalled, Viewer};
 use nexus_workspace::Layout;
 use serde_json::{Value, json};
 
@@ -34,14 +34,14 @@ const NEAREST: f64 = 0.9;
 const STEM: usize = 6;
 /// Words that every task has, and that say nothing about what it needs to know.
 const COMMON: &[&str] = &[
-    "about", "after", "again", "all", "and", "any", "are", "ask", "before", "but", "can", "check", "command",
-    "could", "create", "did", "does", "done", "each", "echo", "exactly", "file", "files", "find", "folder",
-    "for", "from", "get", "give", "given", "has", "have", "her", "his", "how", "into", "its", "list", "look",
-    "make", "may", "not", "now", "once", "one", "only", "other", "our", "out", "output", "please", "print",
-    "put", "read", "report", "result", "run", "say", "see", "send", "she", "should", "show", "some", "task",
-    "tell", "than", "that", "the", "their", "them", "then", "there", "these", "they", "this", "tool", "use",
-    "using", "want", "was", "were", "what", "when", "where", "which", "while", "who", "why", "will", "with",
-    "worker", "would", "write", "you", "your",
+    "about", "after", "again", "all", "and", "any", "are", "ask", "asked", "before", "but", "can", "check",
+    "command", "could", "create", "did", "does", "done", "each", "echo", "exactly", "file", "files", "find",
+    "folder", "for", "from", "get", "give", "given", "has", "have", "her", "his", "how", "into", "its",
+    "list", "look", "make", "may", "not", "now", "once", "one", "only", "other", "our", "out", "output",
+    "person", "please", "print", "put", "read", "report", "result", "run", "say", "see", "send", "she",
+    "should", "show", "some", "task", "tell", "than", "that", "the", "their", "them", "then", "there",
+    "these", "they", "this", "tool", "use", "using", "want", "was", "were", "what", "when", "where", "which",
+    "while", "who", "why", "will", "with", "worker", "would", "write", "you", "your",
 ];
 /// Longest line.
 const LONGEST_LINE: usize = 400;
@@ -90,7 +90,9 @@ impl Reader {
             searches += 1;
             let answer =
                 self.memory.recall(request(query)).await.map_err(|error| RunError(error.to_string()))?;
-            found = fitting(task, answer.items);
+            let mut items = answer.items;
+            items.retain(|item| !is_news(item, data));
+            found = fitting(task, items);
             if !found.is_empty() {
                 break;
             }
@@ -256,6 +258,16 @@ pub fn view(viewer: &Viewer) -> Value {
     }
 }
 
+/// Tells whether an item is part of what is just being said: the assistant's word that it sends somebody
+/// repeats the task and is no memory of it.
+fn is_news(item: &Recalled, data: &Value) -> bool {
+    let since = data.get("since").and_then(Value::as_i64);
+    match item.item {
+        ItemId::Turn(_) => since.is_some_and(|since| item.as_of.as_millis() >= since),
+        ItemId::Fact(_) => false,
+    }
+}
+
 fn except(data: &Value, event: Option<&EventId>) -> Vec<EventId> {
     let listed = data.get("except").and_then(Value::as_array).into_iter().flatten();
     let listed = listed.filter_map(Value::as_str).map(EventId::new);
@@ -309,6 +321,20 @@ mod tests {
             ["Ada's sister Grace lives in Lisbon.", "Grace likes boats.", "Ada's sibling is a sailor."]
         );
         assert!(texts("Run the command `echo zebra xylophone` and report its output").is_empty());
+    }
+
+    #[test]
+    fn what_is_just_being_said_is_no_memory() {
+        let said = |at: i64| Recalled {
+            item: ItemId::Turn(EventId::new("e")),
+            as_of: nexus_base::clock::Timestamp(at),
+            ..item("A worker runs it.", 1.0, 1.0)
+        };
+        let data = json!({"since": 100});
+        assert!(is_news(&said(100), &data) && !is_news(&said(99), &data) && !is_news(&said(200), &json!({})));
+        let fact = item("Ada leaves on Friday.", 1.0, 1.0);
+        let future = Recalled { as_of: nexus_base::clock::Timestamp(500), ..fact };
+        assert!(!is_news(&future, &data), "a fact about tomorrow is known today");
     }
 
     #[test]

@@ -4,6 +4,7 @@
 mod active_automations;
 mod every_test_file_is_declared;
 mod programs;
+mod prompts;
 mod runner;
 mod seeding;
 mod support;

@@ -61,12 +61,14 @@ impl TurnHooks {
         let root = self.automations.store.agents().item_of_request(&self.root).await;
         let root = root.ok().flatten();
         let viewer = root.as_ref().map_or(Viewer::Nobody, |item| sender_of(&item.new).viewer(item));
+        let since = root.as_ref().map(|item| item.enqueued_at.as_millis());
         let except: Vec<EventId> = root.into_iter().filter_map(|item| item.new.source_event_id).collect();
         let onboarding = persona::needs_bootstrap(&self.automations.workshop.layout).unwrap_or(false);
         json!({
             "task": turn.words,
             "memory": view(&viewer),
             "except": except,
+            "since": since,
             "onboarding": onboarding,
         })
     }

@@ -65,8 +65,17 @@ fn a_reply_that_waited_is_kept_back_after_a_restore() {
     assert_eq!(report["trust"], "other_folder", "nobody vouched for it: {report}");
 }
 
+/// A restored copy that runs. Its home lies in the original's folder, which has to live as long.
+struct Restored {
+    daemon: Daemon,
+    copy: Workspace,
+    _original: Workspace,
+    report: serde_json::Value,
+    request: String,
+}
+
 /// Makes a copy of a workspace, with its daemon dead at `place` after one message, and starts the copy.
-fn copy_of_one_dead_at(place: &str, message: &str) -> (Workspace, serde_json::Value, Daemon, String) {
+fn copy_of_one_dead_at(place: &str, message: &str) -> Restored {
     let workspace = Workspace::initialized(env!("CARGO_BIN_EXE_nexus"));
     let daemon = Daemon::start(&workspace, &DaemonOptions::dying_at(place));
     // Its answer may die with it.
@@ -81,16 +90,14 @@ fn copy_of_one_dead_at(place: &str, message: &str) -> (Workspace, serde_json::Va
     let again = Daemon::start(&copy, &DaemonOptions::default());
     let requests = again.get("/api/requests").json();
     let request = requests["requests"][0]["requestId"].as_str().unwrap_or_default().to_owned();
-    // The home lies in the first workspace's folder, which has to live as long as the copy.
-    std::mem::forget(workspace);
-    (copy, report, again, request)
+    Restored { daemon: again, copy, _original: workspace, report, request }
 }
 
 #[test]
 fn a_message_nobody_had_begun_to_answer_waits_for_consent_in_the_copy() {
     // Dead right after the acknowledgement, and with the message in its queue.
     for place in ["s1.acknowledged", "s3.committed"] {
-        let (copy, report, daemon, request) = copy_of_one_dead_at(place, "Hello");
+        let Restored { daemon, copy, _original, report, request } = copy_of_one_dead_at(place, "Hello");
         assert_eq!(
             (&report["heldMessages"], &report["endedWork"]),
             (&json!(1), &json!(0)),
@@ -118,7 +125,7 @@ fn a_message_nobody_had_begun_to_answer_waits_for_consent_in_the_copy() {
 
 #[test]
 fn work_that_had_begun_is_ended_in_the_copy_and_says_so() {
-    let (copy, report, daemon, request) = copy_of_one_dead_at("s4.committed", "Hello");
+    let Restored { daemon, copy, _original, report, request } = copy_of_one_dead_at("s4.committed", "Hello");
     assert_eq!((&report["heldMessages"], &report["endedWork"]), (&json!(0), &json!(1)), "{report}");
     let view = daemon.get(&format!("/api/requests/{request}")).json();
     assert_eq!(view["status"], "failed", "{view}");

@@ -111,7 +111,7 @@ impl Store {
             Box::new(move |connection| in_runtime(connection, &of_event, of_request.as_deref())),
         )
         .await?;
-        let orphans = self.only_known_from(&facts).await?;
+        let orphans = self.only_known_from(&facts, &source.body.content).await?;
         forgotten.rows +=
             step(self.identity_database(), Box::new(move |connection| in_identity(connection, &orphans)))
                 .await?;
@@ -127,15 +127,21 @@ impl Store {
         Ok(Ok(forgotten))
     }
 
-    /// Returns the entities that no other fact is about.
-    async fn only_known_from(&self, facts: &[Fact]) -> Result<Vec<EntityId>, StoreError> {
+    /// Returns the entities that no other fact is about: those of the facts, and those whose name is
+    /// in the words and who came from a fact that is gone already.
+    async fn only_known_from(&self, facts: &[Fact], content: &str) -> Result<Vec<EntityId>, StoreError> {
         let all = self.memory().facts_per_entity().await?;
-        let mut here: HashMap<&EntityId, u64> = HashMap::new();
+        let mut here: HashMap<EntityId, u64> = HashMap::new();
         for entity in facts.iter().flat_map(|fact| &fact.entity_ids) {
-            *here.entry(entity).or_default() += 1;
+            *here.entry(entity.clone()).or_default() += 1;
         }
-        let only = here.into_iter().filter(|(entity, count)| all.get(*entity).is_none_or(|all| all <= count));
-        Ok(only.map(|(entity, _)| entity.clone()).collect())
+        let words = content.to_lowercase();
+        let named = self.identity_database().read(move |connection| named_in(connection, &words)).await?;
+        for entity in named {
+            here.entry(entity).or_default();
+        }
+        let only = here.into_iter().filter(|(entity, count)| all.get(entity).is_none_or(|all| all <= count));
+        Ok(only.map(|(entity, _)| entity).collect())
     }
 
     /// Writes all six files anew, so that nothing that was overwritten or removed is left in unused
@@ -225,6 +231,16 @@ fn in_runtime(connection: &Connection, event: &str, request: Option<&str>) -> Re
         params![event, request, TOMBSTONE],
     )?;
     Ok(count(requests + runs))
+}
+
+/// Returns entities that were only spoken of and whose name is in the words, given in lower case.
+fn named_in(connection: &Connection, words: &str) -> Result<Vec<EntityId>, StoreError> {
+    let mut statement = connection.prepare(
+        "SELECT id FROM entities WHERE source = 'inferred' AND is_user = 0 AND merged_into IS NULL
+           AND length(normalized) > 2 AND instr(?1, normalized) > 0",
+    )?;
+    let rows = statement.query_map([words], |row| row.get::<_, String>(0))?;
+    Ok(rows.map(|id| id.map(EntityId::new)).collect::<rusqlite::Result<_>>()?)
 }
 
 /// Removes entities that only the forgotten words spoke of.

@@ -45,6 +45,12 @@ impl Timestamp {
         Some(Self(civil.to_zoned(jiff::tz::TimeZone::system()).ok()?.timestamp().as_millisecond()))
     }
 
+    /// Reads a moment as HTTP headers carry it, such as `Sun, 06 Nov 1994 08:49:37 GMT`.
+    pub fn parse_http_date(text: &str) -> Option<Self> {
+        let moment = jiff::fmt::rfc2822::parse(text).ok()?;
+        Some(Self(moment.timestamp().as_millisecond()))
+    }
+
     /// Returns hour, minute and whether it is Saturday or Sunday, in the system's time zone.
     pub fn local_clock(self) -> Option<LocalClock> {
         let moment = jiff::Timestamp::from_millisecond(self.0).ok()?.to_zoned(jiff::tz::TimeZone::system());

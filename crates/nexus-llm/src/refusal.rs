@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use nexus_base::clock::Timestamp;
 use nexus_net::Response;
 use serde_json::Value;
 
@@ -39,11 +40,9 @@ pub(crate) fn retry_after(answer: &Response) -> Option<Duration> {
 /// Reads a number of seconds or a date.
 fn seconds(text: &str) -> Option<f64> {
     let text = text.trim();
-    text.parse::<f64>().ok().or_else(|| {
-        let until = jiff::fmt::rfc2822::parse(text).ok()?.timestamp();
-        let wait = until.duration_since(jiff::Timestamp::now());
-        Some(wait.as_secs_f64().max(0.0))
-    })
+    text.parse::<f64>()
+        .ok()
+        .or_else(|| Some(Timestamp::parse_http_date(text)?.since(Timestamp::now()).as_secs_f64()))
 }
 
 /// Says what a status other than 2xx means.

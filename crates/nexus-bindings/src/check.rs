@@ -215,3 +215,36 @@ fn own(harness: Harness, file: &Path) -> bool {
 fn json_file(path: &Path) -> Option<Value> {
     serde_json::from_str(&nexus_base::file::read_text(path, LIMIT).ok()?).ok()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Both hashes are what Codex 0.166.0 reports for these hooks through its `hooks/list`.
+    #[test]
+    fn a_reviewed_hook_is_known_by_the_hash_codex_gives_it() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("hooks.json");
+        let hook = |event: &str| {
+            format!(r#"{{"type":"command","command":"nexus hook {event} --harness codex","timeout":10}}"#)
+        };
+        let text = format!(
+            r#"{{"hooks":{{"PreToolUse":[{{"matcher":"Edit|Write|apply_patch|Bash|mcp__nexus__.*","hooks":[{}]}}],
+                "PreCompact":[{{"hooks":[{{"type":"command","command":"./mine"}}]}},{{"hooks":[{}]}}]}}}}"#,
+            hook("pre_tool_use"),
+            hook("context_compact")
+        );
+        nexus_base::file::replace(&file, text.as_bytes(), 0o600, nexus_base::file::Durability::Crash)
+            .unwrap();
+        let found = hook_hashes(&file);
+        let expected = [
+            (":pre_tool_use:0:0", "sha256:c238c6aae854a29a912b4682aed7e3ee474dd4252c9f748200fb01859794c422"),
+            (":pre_compact:1:0", "sha256:87c5f7fbd49d2266813f4589b43530be9168653241eaceccff3f4c73b04865a9"),
+        ];
+        assert_eq!(found.len(), expected.len(), "{found:?}");
+        for ((key, hash), (end, wanted)) in found.iter().zip(expected) {
+            assert!(key.ends_with(end), "{key}");
+            assert_eq!(hash, wanted);
+        }
+    }
+}

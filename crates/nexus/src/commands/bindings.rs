@@ -3,7 +3,9 @@
 use std::path::{Path, PathBuf};
 
 use clap::{Args, Subcommand};
-use nexus_bindings::{BindingError, Ground, Harness, Plan, RecordFolder, Standing, State, check, open_reviews};
+use nexus_bindings::{
+    BindingError, Ground, Harness, Plan, RecordFolder, Standing, State, check, open_reviews,
+};
 use serde_json::json;
 
 use crate::context::{Context, home, trust_folder};
@@ -111,7 +113,8 @@ pub(crate) fn run(context: &Context, arguments: &Arguments) -> Outcome {
             Ok(())
         }
         Command::Remove { harness, how } => {
-            let plan = Plan::remove(*harness, &ground, &records, how.force).map_err(|error| failure(&error))?;
+            let plan =
+                Plan::remove(*harness, &ground, &records, how.force).map_err(|error| failure(&error))?;
             carry_out(plan, &records, how, *harness, "removed")
         }
     }

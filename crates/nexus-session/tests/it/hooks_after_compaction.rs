@@ -30,7 +30,8 @@ async fn what_must_not_be_forgotten_goes_with_the_summary() {
     let room = Room::with(model, limits(), Extras { window, hooks: Arc::new(Plan), ..Extras::default() });
     for number in 0..9 {
         let question = format!("qq-long question {number} {}", "word ".repeat(1_800));
-        room.say(&question, ItemMode::Followup).await;
+        let request = room.say(&question, ItemMode::Followup).await;
+        assert_eq!(room.texts(&request).await, ["Noted."], "question {number}");
     }
     let session = SessionLabel::new("dm:owner");
     let kept = room.store.agents().compactions(Some(&session), 10).await.unwrap();

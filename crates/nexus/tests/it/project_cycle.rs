@@ -2,9 +2,9 @@
 //! scripted model and through the real binary.
 
 use std::path::Path;
-use std::sync::Mutex;
+use std::sync::{Mutex, OnceLock};
 
-use nexus_testkit::model::{Asked, ModelServer, Reply, Wire};
+use nexus_testkit::model::{Asked, Gate, ModelServer, Reply, Wire};
 use nexus_testkit::{Daemon, DaemonOptions, Workspace};
 use serde_json::{Value, json};
 
@@ -37,6 +37,13 @@ fn calls(calls: &[(&str, Value)]) -> Reply {
         reply = reply.call(name, arguments);
     }
     reply
+}
+
+/// Opens when the first of two parallel workers has changed its file. Both run by then; a command of the second that
+/// began before would be taken for the one that changed it.
+fn first_is_done() -> &'static Gate {
+    static GATE: OnceLock<Gate> = OnceLock::new();
+    GATE.get_or_init(Gate::new)
 }
 
 /// What workers do, told by their task.
@@ -76,11 +83,14 @@ fn worker(asked: &Asked) -> Option<Reply> {
                 project("task_add", json!({ "title": "more", "context": "c" })),
                 ("read", json!({ "path": ".nexus/memory/shop-euros-cents.md" })),
             ]),
-            _ => Reply::text(format!("done 1; {} | {}", results[1].1, results[2].1)),
+            _ => {
+                first_is_done().open();
+                Reply::text(format!("done 1; {} | {}", results[1].1, results[2].1))
+            }
         }
     } else if first.contains("TASK: Make B") {
         match results.len() {
-            0 => calls(&[("bash", json!({ "command": "printf 'made\\n' > b.txt" }))]),
+            0 => calls(&[("bash", json!({ "command": "printf 'made\\n' > b.txt" }))]).hold(first_is_done()),
             _ => Reply::text("done 2"),
         }
     } else {

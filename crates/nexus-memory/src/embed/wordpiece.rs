@@ -60,7 +60,7 @@ fn cut(asset: &Asset, word: &str, pieces: &mut Vec<u16>) {
             .char_indices()
             .map(|(at, letter)| at + letter.len_utf8())
             .rev()
-            .find_map(|end| asset.find(mark, rest[..end].as_bytes()).map(|number| (number, end)));
+            .find_map(|end| asset.find(mark, &rest.as_bytes()[..end]).map(|number| (number, end)));
         let Some((number, end)) = found else {
             pieces.truncate(before);
             pieces.push(UNKNOWN);

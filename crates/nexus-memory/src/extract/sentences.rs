@@ -101,8 +101,7 @@ fn take(current: &mut String, sentences: &mut Vec<String>) {
         {
             sentences.push(first.trim_end_matches([',', ' ']).to_owned());
             let subject = if joint.trim_end().ends_with("my") { "My" } else { "I" };
-            let second = format!("{subject} {second}");
-            let mut more = second.clone();
+            let mut more = format!("{subject} {second}");
             take(&mut more, sentences);
             rest = "";
             break;

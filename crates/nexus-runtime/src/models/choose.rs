@@ -16,7 +16,7 @@ use super::{Answers, file_trouble, key_of};
 
 /// How the guide is named in configuration.
 const GUIDE: (&str, &str) = ("nexus", "guide");
-/// The guide's own context does not matter; a number is shown all the same.
+/// How long a server on this machine may take to begin: it may have to load the model first.
 const SLOW_LOCAL: Duration = Duration::from_secs(600);
 
 /// What was chosen.
@@ -76,9 +76,9 @@ impl Outlook<'_> {
     pub(super) fn choose(&self) -> Choice {
         let mut notes = Notes::default();
         let mut choice = self
-            .from_config(&mut notes)
-            .or_else(|| self.from_credentials(&mut notes))
-            .or_else(|| self.from_local(&mut notes))
+            .by_config(&mut notes)
+            .or_else(|| self.by_credentials(&mut notes))
+            .or_else(|| self.by_local(&mut notes))
             .unwrap_or_else(|| Choice::guide(self.why_guide(&notes)));
         choice.question = self.question(&choice);
         let (mut table, problems) = ModelTable::new(&self.settings.models.table);
@@ -149,7 +149,7 @@ impl Outlook<'_> {
             Vec::new()
         };
         // A configured server on this machine may say what it has.
-        for (name, _) in &self.settings.providers {
+        for name in self.settings.providers.keys() {
             if let Ok(base) = self.base(name)
                 && let Some(port) = loopback_port(&base)
             {
@@ -161,7 +161,7 @@ impl Outlook<'_> {
         ports
     }
 
-    fn from_config(&self, notes: &mut Notes) -> Option<Choice> {
+    fn by_config(&self, notes: &mut Notes) -> Option<Choice> {
         let agent = &self.settings.agent;
         if agent.provider.is_none() && agent.model.is_none() {
             return None;
@@ -213,7 +213,7 @@ impl Outlook<'_> {
         self.chosen(links, ModelSource::Config, reason)
     }
 
-    fn from_credentials(&self, notes: &mut Notes) -> Option<Choice> {
+    fn by_credentials(&self, notes: &mut Notes) -> Option<Choice> {
         let mut links = Vec::new();
         let mut reason = String::new();
         for provider in PROVIDERS.iter().filter(|provider| provider.chat.is_some()) {
@@ -258,7 +258,7 @@ impl Outlook<'_> {
         self.chosen(links, ModelSource::Credential, &reason)
     }
 
-    fn from_local(&self, notes: &mut Notes) -> Option<Choice> {
+    fn by_local(&self, notes: &mut Notes) -> Option<Choice> {
         let mut links = Vec::new();
         for server in self.local {
             let configured = self.settings.providers.keys().any(|name| {

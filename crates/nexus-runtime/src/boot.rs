@@ -149,7 +149,7 @@ where
     let (processes, left_over) =
         FileRecord::open(&options.layout.state().join(TOOL_PROCESSES)).map_err(StartError::Lock)?;
     let processes = Arc::new(processes);
-    let runtime = compose(options, loaded.settings, store, boot, owner, Arc::clone(&processes), started);
+    let runtime = compose(options, loaded.settings, store, boot, owner, &processes, started);
     if let Err(problem) = runtime.apply_policies(&runtime.shared.workshop.settings()) {
         warnings.push(format!(
             "{problem}; until it is mended the built-in policies hold and nobody but the owner gets in"

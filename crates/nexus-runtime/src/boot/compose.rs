@@ -34,7 +34,7 @@ pub(super) fn compose(
     store: &Store,
     boot: &BootId,
     owner: EntityId,
-    processes: Arc<FileRecord>,
+    processes: &Arc<FileRecord>,
     started: Instant,
 ) -> Runtime {
     let redactor = Arc::clone(&options.redactor);
@@ -63,20 +63,18 @@ pub(super) fn compose(
     let workshop = Arc::new(Workshop::new(
         options.layout.clone(),
         settings,
-        models,
+        (models, Costs::new(store.runtime().clone())),
         memory.clone(),
-        commands,
-        Arc::clone(&processes),
+        (commands, Arc::clone(processes)),
         (options.home.clone(), options.trust_folder.clone()),
         Outfit::new(options, Arc::clone(&redactor)),
-        Costs::new(store.runtime().clone()),
     ));
     let automations = Automations::new(&hooks::Parts {
         options,
         store,
         memory: &memory,
         workshop: &workshop,
-        processes: &processes,
+        processes,
         redactor: &redactor,
         bus: &bus,
     });

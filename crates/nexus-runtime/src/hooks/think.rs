@@ -112,7 +112,7 @@ fn thought(turn: &TurnRecord) -> Thought {
     let calls = || replies().flat_map(|message| &message.calls);
     let count = |number: usize| u64::try_from(number).unwrap_or(u64::MAX);
     Thought {
-        text: replies().last().map(|message| message.content.clone()).unwrap_or_default(),
+        text: replies().next_back().map(|message| message.content.clone()).unwrap_or_default(),
         calls: count(calls().count()),
         cost: Cost {
             llm_calls: count(replies().count()),

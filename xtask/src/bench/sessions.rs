@@ -1,6 +1,7 @@
 //! Many conversations at once with a model that takes its time.
 
 use std::path::Path;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
@@ -17,6 +18,8 @@ const SESSIONS: usize = 200;
 const ROUNDS: usize = 3;
 /// What the model takes for an answer.
 const MODEL_TAKES: Duration = Duration::from_millis(200);
+/// Between two arrivals before the clock counts.
+const ARRIVE_EVERY: Duration = Duration::from_millis(5);
 /// Longest any message may take before the run is given up.
 const PATIENCE: Duration = Duration::from_secs(60);
 /// Bars of the design.
@@ -33,14 +36,20 @@ pub(crate) fn measure(binary: &Path, _options: &Options, tokio: &Runtime, report
     });
     let mut instance = model::instance(binary, &server)?;
     instance.start()?;
-    let client = instance.client()?;
     let (samples, highest) = tokio.block_on(async {
         let mut tasks = tokio::task::JoinSet::new();
+        let together = Arc::new(tokio::sync::Barrier::new(SESSIONS));
         for number in 0..SESSIONS {
-            let client = client.clone();
+            // One client each, as people have: it keeps its connection.
+            let (client, together) = (instance.client()?, Arc::clone(&together));
             tasks.spawn(async move {
                 let session = format!("dm:bench-{number}");
                 let mut times = Vec::with_capacity(ROUNDS);
+                // Connections are made a few at a time, as people come; everything after that at once.
+                tokio::time::sleep(ARRIVE_EVERY * u32::try_from(number).unwrap_or(0)).await;
+                let first = client.send(message("hello", Some(&session))).await.context("sending hello")?;
+                client.wait(&first.request_id, PATIENCE).await.context("waiting for the first reply")?;
+                together.wait().await;
                 for round in 0..ROUNDS {
                     let started = Instant::now();
                     let words = format!("message {round} of session {number}");

@@ -113,7 +113,8 @@ async fn a_long_result_is_sent_shortened_and_stays_whole_in_the_ledger_and_after
     let folder = room.root.join("state/workspace/manager");
     std::fs::create_dir_all(&folder).unwrap();
     let text: String = (0..3_000).map(|number| format!("line {number}\n")).collect();
-    std::fs::write(folder.join("big.txt"), &text).unwrap();
+    let durability = nexus_base::file::Durability::Crash;
+    nexus_base::file::replace(&folder.join("big.txt"), text.as_bytes(), 0o600, durability).unwrap();
     let request = room.say("qq-read", ItemMode::Followup).await;
     assert_eq!(room.texts(&request).await, ["Read."]);
     let shortened = room.store.agents().compactions(None, 10).await.unwrap();

@@ -131,3 +131,150 @@ fn an_abort_closes_the_providers_socket_at_once_and_a_client_that_leaves_stops_n
     assert_eq!(say(&daemon, "and now?"), "Here.");
     daemon.stop();
 }
+
+/// Holds the write lock of `agents.db` from another process's point of view until it is let go.
+struct Lock {
+    release: std::sync::mpsc::Sender<()>,
+    holder: Option<std::thread::JoinHandle<()>>,
+}
+
+impl Lock {
+    fn take(data: &std::path::Path) -> Self {
+        use nexus_base::id::{BootId, QueueItemId, RequestId, SessionLabel};
+        use nexus_store::agents::{ItemKind, ItemMode, NewItem, NewSession, Overflow, SessionRole};
+        let store = nexus_store::Store::open(data, nexus_store::OpenMode::ReadWrite).unwrap();
+        let (release, wait) = std::sync::mpsc::channel::<()>();
+        let (tell, entered) = std::sync::mpsc::channel::<()>();
+        let holder = std::thread::spawn(move || {
+            let tokio = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+            let (label, request) = (SessionLabel::new("chat:held"), RequestId::new("held"));
+            let session = NewSession {
+                label: label.clone(),
+                persona: String::new(),
+                role: SessionRole::Manager,
+                origin: "nexus",
+                settings_json: "{}".into(),
+            };
+            let item = NewItem {
+                id: QueueItemId::new("held"),
+                session: label.clone(),
+                request_id: request.clone(),
+                parent_request_id: None,
+                root_request_id: request,
+                source_event_id: None,
+                kind: ItemKind::Message,
+                mode: ItemMode::Followup,
+                frame_json: "[]".into(),
+                content: "held".into(),
+                permissions_json: "{}".into(),
+            };
+            let wait = std::sync::Mutex::new(wait);
+            tokio.block_on(async {
+                store.agents().admit(session, item, 20, Overflow::Summarize).await.unwrap();
+                // The block of an item is rendered inside the transaction that takes it.
+                let render = move |_: &nexus_store::agents::Item| {
+                    tell.send(()).unwrap();
+                    let _ = wait.lock().unwrap().recv();
+                    String::new()
+                };
+                store.agents().claim(&label, &BootId::new("somebody-else"), render).await.unwrap();
+                store.close().await;
+            });
+        });
+        entered.recv_timeout(Duration::from_secs(10)).unwrap();
+        Self { release, holder: Some(holder) }
+    }
+
+    fn let_go(mut self) {
+        self.release.send(()).unwrap();
+        self.holder.take().unwrap().join().unwrap();
+    }
+}
+
+#[test]
+fn a_locked_database_only_delays_what_was_acknowledged() {
+    let server = ModelServer::start();
+    server.otherwise(Reply::text("Here."));
+    let workspace = workspace(&server, Wire::OpenAi);
+    let daemon = Daemon::start(&workspace, &DaemonOptions::default());
+    assert_eq!(say(&daemon, "are you there?"), "Here.");
+    let lock = Lock::take(&workspace.path("state/data"));
+    // It is on disk and acknowledged, although its conversation cannot be written to.
+    let request = send(&daemon, &json!({"message": "and now?", "queueMode": "followup"}));
+    let trace = daemon.get(&format!("/api/requests/{request}")).json();
+    assert_eq!(trace["status"], "processing", "{trace}");
+    assert_eq!(daemon.get("/health").status, 200);
+    assert_eq!(server.asked().len(), 1);
+    lock.let_go();
+    assert_eq!(reply(&daemon, &request), "Here.");
+    daemon.stop();
+}
+
+/// A file system of its own on a folder; gone with this value.
+struct SmallDisk<'a> {
+    folder: &'a std::path::Path,
+}
+
+impl<'a> SmallDisk<'a> {
+    /// None where nobody may mount anything.
+    #[expect(clippy::disallowed_methods, reason = "a test starts what the program under test may not")]
+    fn mount(folder: &'a std::path::Path, size: &str) -> Option<Self> {
+        let options = format!("size={size},mode=0700");
+        let mounted = std::process::Command::new("mount")
+            .args(["-t", "tmpfs", "-o", &options, "tmpfs"])
+            .arg(folder)
+            .output()
+            .is_ok_and(|output| output.status.success());
+        mounted.then_some(Self { folder })
+    }
+
+    /// Fills what is left and returns the file that takes it.
+    fn fill(&self) -> std::path::PathBuf {
+        let path = self.folder.join("filler");
+        let mut file = std::fs::File::create(&path).unwrap();
+        let block = vec![0_u8; 64 * 1024];
+        while file.write_all(&block).is_ok() {}
+        let _ = file.write_all(&block[..4096]);
+        path
+    }
+}
+
+impl Drop for SmallDisk<'_> {
+    #[expect(clippy::disallowed_methods, reason = "a test starts what the program under test may not")]
+    fn drop(&mut self) {
+        let _ = std::process::Command::new("umount").arg("-l").arg(self.folder).output();
+    }
+}
+
+#[test]
+fn a_full_disk_refuses_what_it_cannot_keep_and_serves_again_once_there_is_room() {
+    let server = ModelServer::start();
+    server.otherwise(Reply::text("Here."));
+    let workspace = workspace(&server, Wire::OpenAi);
+    let (data, kept) = (workspace.path("state/data"), workspace.home().join("kept"));
+    std::fs::rename(&data, &kept).unwrap();
+    std::fs::create_dir(&data).unwrap();
+    let Some(disk) = SmallDisk::mount(&data, "32m") else {
+        eprintln!("skipped: nobody here may mount a small disk");
+        return;
+    };
+    for entry in std::fs::read_dir(&kept).unwrap() {
+        let path = entry.unwrap().path();
+        std::fs::copy(&path, data.join(path.file_name().unwrap())).unwrap();
+    }
+    let daemon = Daemon::start(&workspace, &DaemonOptions::default());
+    assert_eq!(say(&daemon, "are you there?"), "Here.");
+    let filler = disk.fill();
+    // Logs have some room of their own left at first; then nothing more is taken, and it is said why.
+    let words = "x".repeat(20_000);
+    let refused = until("a refusal", Duration::from_secs(30), || {
+        let answer = daemon.post("/api/chat", &json!({ "message": words, "session": "chat:other" }));
+        (answer.status != 200 && answer.status != 202).then_some(answer)
+    });
+    assert!(refused.status >= 500, "{}", refused.status);
+    assert!(refused.json().to_string().contains("no space left"), "{}", refused.json());
+    std::fs::remove_file(filler).unwrap();
+    assert_eq!(say(&daemon, "and now?"), "Here.");
+    daemon.stop();
+    drop(disk);
+}

@@ -46,7 +46,17 @@ impl Toolbox {
         specs.push(memory_tools::recall_spec());
         specs.push(memory_tools::remember_spec());
         let redactor = Arc::new(Redactor::new());
-        Self { specs: specs.into(), files, memory, source: None, role, redactor, artifacts: None, web: None, project: None }
+        Self {
+            specs: specs.into(),
+            files,
+            memory,
+            source: None,
+            role,
+            redactor,
+            artifacts: None,
+            web: None,
+            project: None,
+        }
     }
 
     /// Hides these secrets in everything a tool gives back, before it is kept or told.

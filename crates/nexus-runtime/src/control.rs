@@ -276,7 +276,9 @@ fn shown(value: &impl Serialize) -> Result<Value, RuntimeError> {
 }
 
 /// Shows a value as the type its method answers with; a value of another shape is our mistake.
-pub(crate) fn shown_as<T: DeserializeOwned + Serialize>(value: &impl Serialize) -> Result<Value, RuntimeError> {
+pub(crate) fn shown_as<T: DeserializeOwned + Serialize>(
+    value: &impl Serialize,
+) -> Result<Value, RuntimeError> {
     let typed: T = serde_json::from_value(shown(value)?).map_err(|error| RuntimeError::Store {
         message: format!("the answer is not of its type: {error}"),
         hint: None,

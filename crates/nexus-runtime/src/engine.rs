@@ -66,13 +66,11 @@ impl Workshop {
     pub(crate) fn new(
         layout: Layout,
         settings: Settings,
-        models: Models,
+        (models, costs): (Models, Costs),
         memory: Memory,
-        commands: Arc<RunCommands>,
-        processes: Arc<FileRecord>,
+        (commands, processes): (Arc<RunCommands>, Arc<FileRecord>),
         (owner_home, trust): (PathBuf, TrustFolder),
         outfit: Outfit,
-        costs: Costs,
     ) -> Self {
         Self {
             skills: OfferedSkills::new(layout.clone(), trust),

@@ -4,7 +4,6 @@
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use arc_swap::ArcSwap;
 use async_trait::async_trait;
 use nexus_agent::ports::{LedgerError, Spending, Spent};
 use nexus_agent::{Calibration, Window};

@@ -78,7 +78,7 @@ async fn a_forgotten_source_is_in_no_file_any_more() {
     let forgotten = place.memory.forget_source(learnt.added[0].as_str()).await.unwrap();
     assert_eq!((forgotten.event.as_str(), forgotten.facts.len()), (id.as_str(), 2));
     let changed = wipe_files(&logs, &[], &forgotten.quotes).unwrap();
-    assert_eq!(changed, [log.clone()]);
+    assert_eq!(changed, std::slice::from_ref(&log));
     assert!(
         std::fs::read_to_string(&log).unwrap().ends_with("{\"command\":\"date\"}\n"),
         "the rest is whole"

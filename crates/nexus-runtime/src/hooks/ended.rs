@@ -7,9 +7,9 @@ use nexus_identity::{DataLevel, Permissions};
 use nexus_memory::Viewer;
 use nexus_protocol::tool::ToolOutput;
 use nexus_session::Ended;
-use nexus_store::events::conversation_key;
 use nexus_store::StoreError;
 use nexus_store::agents::{CallStatus, Item, ItemKind, NewItem, SessionRole, TurnRecord};
+use nexus_store::events::conversation_key;
 use serde_json::{Value, json};
 
 use super::Automations;

@@ -71,7 +71,7 @@ pub(crate) fn run(context: &Context, arguments: &Arguments) -> Outcome {
     let figures = read(&layout.data(), arguments.days)?;
     let days: Vec<Line> = figures.turns.iter().map(|turn| with_cost(turn, &figures.costs)).collect();
     let lines = match arguments.by {
-        By::Day => days.clone(),
+        By::Day => days,
         By::Model => by_model(&days),
         By::Session => figures.sessions.iter().map(of_session).collect(),
     };

@@ -215,10 +215,11 @@ fn with_a_model_the_writer_and_its_reader_think_in_sessions_of_their_own() {
     assert!(told.contains("owner: My sister Grace moved to Lisbon last week"), "{told}");
     // The base prompt and the persona as every worker has them, then role and skills at the end.
     let prompt = asked.system();
-    let places: Vec<usize> = ["## Agent Identity", "## Agent Soul", "## Tool calls", "## Your role", "## Your skills"]
-        .iter()
-        .map(|part| prompt.find(part).unwrap_or_else(|| panic!("{part} in {prompt}")))
-        .collect();
+    let places: Vec<usize> =
+        ["## Agent Identity", "## Agent Soul", "## Tool calls", "## Your role", "## Your skills"]
+            .iter()
+            .map(|part| prompt.find(part).unwrap_or_else(|| panic!("{part} in {prompt}")))
+            .collect();
     assert!(places.is_sorted(), "{places:?}");
     assert!(prompt[places[3]..].contains("# Role: memory writer"), "{prompt}");
     assert!(prompt.trim_end().ends_with("or leave them out."), "the last words are its own: {prompt}");

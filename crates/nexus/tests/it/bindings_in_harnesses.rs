@@ -147,7 +147,7 @@ fn memory_stands_beside_the_eleven_tools_with_and_without_a_daemon() {
         .collect();
     assert_eq!(names.len(), 13, "{names:?}");
     assert!(names.contains(&"recall") && names.contains(&"remember") && names.contains(&"task_close"));
-    assert_eq!(answers[1]["result"]["isError"].as_bool().unwrap_or(false), false, "{}", answers[1]);
+    assert_ne!(answers[1]["result"]["isError"], true, "{}", answers[1]);
 
     let daemon = Daemon::start(&workspace, &DaemonOptions::default());
     let ask = call("recall", json!({"query": "What is the boat called?"}));

@@ -177,9 +177,7 @@ fn the_daemon_serves_the_project_that_is_named() {
     let folder = tempfile::tempdir().unwrap();
     let target = format!("/mcp?project={}", folder.path().display());
     let token = Some(daemon.token());
-    let call = |tool: &str, arguments: Value| {
-        json!({ "jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": { "name": tool, "arguments": arguments } })
-    };
+    let call = |tool: &str, arguments: Value| json!({ "jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": { "name": tool, "arguments": arguments } });
     let add = call("task_add", json!({ "title": "t", "context": daemon.token() }));
     let answer = web(&daemon, &target, token, "", &add);
     assert_eq!(answer.status, 200, "{}", answer.body);
@@ -192,7 +190,10 @@ fn the_daemon_serves_the_project_that_is_named() {
     assert_eq!(web(&daemon, &target, token, "Origin: http://evil.example\r\n", &add).status, 403);
     assert_eq!(daemon.get("/mcp").status, 405);
     let unnamed = web(&daemon, "/mcp", token, "", &call("task_list", json!({}))).json();
-    assert!(unnamed["result"]["content"][0]["text"].as_str().unwrap().contains("no project is named"), "{unnamed}");
+    assert!(
+        unnamed["result"]["content"][0]["text"].as_str().unwrap().contains("no project is named"),
+        "{unnamed}"
+    );
     let state = format!("/mcp?project={}", workspace.root().join("state").display());
     for wrong in ["/mcp?project=relative", "/mcp?project=/no/such/folder", "/mcp?other=1", &state] {
         assert_eq!(web(&daemon, wrong, token, "", &add).status, 400, "{wrong}");

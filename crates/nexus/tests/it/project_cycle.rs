@@ -27,8 +27,8 @@ fn git(root: &Path, arguments: &[&str]) -> String {
     String::from_utf8(output.stdout).unwrap().trim().to_owned()
 }
 
-fn project(op: &str, args: Value) -> (&'static str, Value) {
-    ("project", json!({ "op": op, "args": args }))
+fn project(op: &str, args: impl Into<Value>) -> (&'static str, Value) {
+    ("project", json!({ "op": op, "args": args.into() }))
 }
 
 fn calls(calls: &[(&str, Value)]) -> Reply {

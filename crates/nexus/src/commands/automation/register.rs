@@ -103,7 +103,7 @@ pub(super) fn run(context: &Context, arguments: &Arguments) -> Outcome {
         triggers: registration.triggers.clone(),
         config: registration.config.clone(),
     };
-    let made = Way::to_write(context)?.register(wanted, registration)?;
+    let made = Way::to_write(context)?.register(&wanted, registration)?;
     if arguments.json {
         return output::json(&made);
     }

@@ -106,7 +106,7 @@ impl Way {
                     .runtime()
                     .set_automation_status_blocking(&named.id, status, reason)
                     .map_err(|error| store_failure(&error))?;
-                let row = known.then(|| found(store, &named.id)).unwrap_or_else(|| Err(missing(&named.id)));
+                let row = if known { found(store, &named.id) } else { Err(missing(&named.id)) };
                 let row = row.map(|row| automation_view(&row));
                 self.close();
                 row
@@ -116,11 +116,11 @@ impl Way {
 
     pub(super) fn register(
         self,
-        wanted: AutomationRegister,
+        wanted: &AutomationRegister,
         registration: Registration,
     ) -> Result<Value, Failure> {
         match &self {
-            Self::Daemon(client) => call(client, Method::AutomationsRegister, &wanted),
+            Self::Daemon(client) => call(client, Method::AutomationsRegister, wanted),
             Self::Files { layout, store, .. } => {
                 let name = wanted.name.clone();
                 let made = wait(register(store, layout, registration, &wanted.hash))?

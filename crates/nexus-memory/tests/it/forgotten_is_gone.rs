@@ -1,5 +1,6 @@
 use std::path::Path;
 
+use nexus_base::file::{self, Durability};
 use nexus_base::id::RequestId;
 use nexus_memory::{MemoryError, Provenance, RecallRequest, wipe_files};
 use nexus_store::events::{InboxOutcome, NewEvent};
@@ -73,7 +74,8 @@ async fn a_forgotten_source_is_in_no_file_any_more() {
     let logs = place.folder.path().join("logs");
     std::fs::create_dir(&logs).unwrap();
     let log = logs.join("commands.jsonl");
-    std::fs::write(&log, "{\"command\":\"echo 'I live in Quarantania'\"}\n{\"command\":\"date\"}\n").unwrap();
+    let lines = "{\"command\":\"echo 'I live in Quarantania'\"}\n{\"command\":\"date\"}\n";
+    file::replace(&log, lines.as_bytes(), 0o600, Durability::Crash).unwrap();
 
     let forgotten = place.memory.forget_source(learnt.added[0].as_str()).await.unwrap();
     assert_eq!((forgotten.event.as_str(), forgotten.facts.len()), (id.as_str(), 2));

@@ -107,6 +107,11 @@ fn recall_is_measured_on_conversations_of_ones_own() {
     let workspace = Workspace::new(env!("CARGO_BIN_EXE_nexus"));
     let folder = tempfile::tempdir().unwrap();
     let file = |name: &str| folder.path().join(name).display().to_string();
+    let write = |name: &str, text: &str| {
+        let path = folder.path().join(name);
+        nexus_base::file::replace(&path, text.as_bytes(), 0o600, nexus_base::file::Durability::Crash)
+            .unwrap();
+    };
     let documents: Vec<String> = [
         ("a1", "a", "Ines", "Morning! How was the pottery class?"),
         ("a2", "a", "Tomas", "Great, I made a blue bowl with a crooked rim."),
@@ -118,12 +123,12 @@ fn recall_is_measured_on_conversations_of_ones_own() {
         json!({"id": id, "ns": ns, "session_id": "s1", "speaker": speaker, "ts": "2026-01-10T09:00:00", "text": text}).to_string()
     })
     .collect();
-    std::fs::write(file("docs"), documents.join("\n")).unwrap();
+    write("docs", &documents.join("\n"));
     let queries = [
         json!({"id": "q1", "ns": "a", "query": "Which greyhound does Ines have?"}).to_string(),
         json!({"id": "q2", "ns": "a", "query": "What did Tomas make in class?"}).to_string(),
     ];
-    std::fs::write(file("queries"), queries.join("\n")).unwrap();
+    write("queries", &queries.join("\n"));
     let run = |store: &str| {
         let (docs, queries, out, store) = (file("docs"), file("queries"), file("out"), file(store));
         workspace.nexus(&[

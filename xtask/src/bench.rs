@@ -10,9 +10,9 @@ use crate::command::{self, Profile};
 use crate::disk;
 use crate::measure::{Report, show};
 
+mod memory;
 mod model;
 mod sessions;
-mod memory;
 mod start;
 mod stream;
 mod turn;

@@ -149,12 +149,7 @@ impl Broker {
     ///
     /// # Errors
     /// The database cannot be written.
-    pub async fn answer(
-        &self,
-        session: NewSession,
-        item: NewItem,
-        reply: &str,
-    ) -> Result<bool, StoreError> {
+    pub async fn answer(&self, session: NewSession, item: NewItem, reply: &str) -> Result<bool, StoreError> {
         let answered = self.shared.parts.agents.answer(session, item, reply).await?;
         let is_new = answered.is_some();
         if let Some(done) = answered {

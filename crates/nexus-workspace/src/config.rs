@@ -20,8 +20,9 @@ pub use error::{ConfigError, Problem};
 pub use resolve::{ListedValue, Loaded, Overrides, Source, load, resolve};
 pub use schema::schema;
 pub use settings::{
-    AclSettings, AgentSettings, AgentsSettings, AuthMode, AuthSettings, BashNetwork, BashSettings, Bind, BudgetSettings, BusSettings,
-    ClockSettings, CredentialSettings, DropPolicy, LocalModelsSettings, LogLevel, LoggingSettings, MemoryAgent, MemorySettings, ModelsSettings,
-    ProviderSettings, QueueMode, QueueSettings, RotationSettings, RuntimeCredentials, RuntimeSettings,
-    Settings, Token, ToolsSettings, UnknownSenderPolicy, WebSettings,
+    AclSettings, AgentSettings, AgentsSettings, AuthMode, AuthSettings, BashNetwork, BashSettings, Bind,
+    BudgetSettings, BusSettings, ClockSettings, CredentialSettings, DropPolicy, LocalModelsSettings,
+    LogLevel, LoggingSettings, MemoryAgent, MemorySettings, ModelsSettings, ProviderSettings, QueueMode,
+    QueueSettings, RotationSettings, RuntimeCredentials, RuntimeSettings, Settings, Token, ToolsSettings,
+    UnknownSenderPolicy, WebSettings,
 };

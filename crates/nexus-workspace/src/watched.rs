@@ -53,7 +53,8 @@ impl<T: Clone> Watched<T> {
         *kept = None;
         let looked = SystemTime::now();
         let (value, paths) = make()?;
-        let stamps: Vec<_> = paths.into_iter().map(|path| (stamp(&path), path)).map(|(stamp, path)| (path, stamp)).collect();
+        let stamps: Vec<_> =
+            paths.into_iter().map(|path| (stamp(&path), path)).map(|(stamp, path)| (path, stamp)).collect();
         if stamps.iter().all(|(_, stamp)| stamp.as_ref().is_none_or(|stamp| stamp.is_at_rest(looked))) {
             *kept = Some(Kept { stamps, value: value.clone() });
         }
@@ -72,7 +73,9 @@ impl Stamp {
     /// Whether the file was last changed so long before `looked` that a later change will show.
     fn is_at_rest(&self, looked: SystemTime) -> bool {
         let (seconds, nanoseconds) = self.changed;
-        let (Ok(seconds), Ok(nanoseconds)) = (u64::try_from(seconds), u32::try_from(nanoseconds)) else { return false };
+        let (Ok(seconds), Ok(nanoseconds)) = (u64::try_from(seconds), u32::try_from(nanoseconds)) else {
+            return false;
+        };
         let changed = SystemTime::UNIX_EPOCH + Duration::new(seconds, nanoseconds);
         looked.duration_since(changed).is_ok_and(|since| since >= AT_REST)
     }
@@ -95,7 +98,8 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let (file, missing) = (folder.path().join("a"), folder.path().join("b"));
         let write = |path: &Path, text: &str| {
-            nexus_base::file::replace(path, text.as_bytes(), 0o600, nexus_base::file::Durability::Crash).unwrap();
+            nexus_base::file::replace(path, text.as_bytes(), 0o600, nexus_base::file::Durability::Crash)
+                .unwrap();
         };
         write(&file, "one");
         let watched = Watched::default();

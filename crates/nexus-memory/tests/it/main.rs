@@ -1,6 +1,5 @@
 //! Drives memory through its door, over a real store.
 #![expect(clippy::unwrap_used, reason = "helpers of tests may panic as tests do")]
-#![expect(clippy::disallowed_methods, reason = "files of a test need no care")]
 
 mod access_comes_before_rank;
 mod embedder_is_the_shipped_one;

@@ -102,7 +102,6 @@ fn memory_is_asked_added_to_and_made_to_forget_beside_a_daemon() {
 }
 
 #[test]
-#[expect(clippy::disallowed_methods, reason = "files of a test need no care")]
 fn recall_is_measured_on_conversations_of_ones_own() {
     let workspace = Workspace::new(env!("CARGO_BIN_EXE_nexus"));
     let folder = tempfile::tempdir().unwrap();

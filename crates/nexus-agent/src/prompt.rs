@@ -264,7 +264,7 @@ impl Builder {
             Err(error) if error.source.kind() == std::io::ErrorKind::NotFound => return Ok(false),
             Err(error) => return Err(error),
         };
-        self.capped(name, heading, &text, LONGEST_RULES);
+        self.capped(name, heading, &without_bindings(&text), LONGEST_RULES);
         Ok(true)
     }
 
@@ -276,6 +276,16 @@ impl Builder {
         let cut = format!("{heading}{kept}\n[cut here: {} of {} bytes shown]", kept.len(), text.len());
         self.sized_part(name, &cut, Some(text.len()));
     }
+}
+
+/// Leaves out the block that bindings keep there for other harnesses: our own agents have its content
+/// from elsewhere.
+fn without_bindings(text: &str) -> std::borrow::Cow<'_, str> {
+    let block = text.split_once("<!-- nexus:begin -->").and_then(|(before, rest)| {
+        let (_, after) = rest.split_once("<!-- nexus:end -->")?;
+        Some(format!("{}\n{}", before.trim_end(), after.trim_start()))
+    });
+    block.map_or(text.into(), Into::into)
 }
 
 #[cfg(test)]

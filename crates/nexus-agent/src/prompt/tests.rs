@@ -135,3 +135,11 @@ fn what_is_too_long_is_cut_and_says_so() {
     assert_eq!(prompt.text.matches("[cut here: ").count(), 2);
     assert!(prompt.text.len() < 50_000);
 }
+
+#[test]
+fn what_stands_there_for_other_harnesses_is_left_out() {
+    let bound = "# Rules\n\n<!-- nexus:begin -->\nfor others\n<!-- nexus:end -->\nmore\n";
+    assert_eq!(super::without_bindings(bound), "# Rules\nmore\n");
+    assert_eq!(super::without_bindings("# Rules\n"), "# Rules\n");
+    assert_eq!(super::without_bindings("<!-- nexus:begin --> open"), "<!-- nexus:begin --> open");
+}

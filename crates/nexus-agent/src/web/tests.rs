@@ -211,3 +211,20 @@ async fn a_search_tells_what_was_found() {
         assert!(done.output.text.contains(expected), "{}", done.output.text);
     }
 }
+
+#[test]
+fn an_address_is_found_in_whatever_it_stands() {
+    let address = "https://example.org/a?b=1";
+    for text in [
+        "see https://example.org/a?b=1.",
+        "(https://example.org/a?b=1)",
+        "[\"web_fetch\",{\"url\":\"https://example.org/a?b=1\"}]",
+        "<https://example.org/a?b=1>, please",
+        "https://example.org/a?b=1#part",
+    ] {
+        assert!(super::names(text, address), "{text}");
+    }
+    for text in ["https://example.org/a?b=12", "https://example.org/", "example.org/a?b=1", ""] {
+        assert!(!super::names(text, address), "{text}");
+    }
+}

@@ -81,11 +81,16 @@ fn recording() -> &'static Recording {
         assert_eq!(verdict, Verdict::default(), "an undisturbed conversation");
         daemon.stop();
 
-        Recording {
-            init: passed(&init),
-            first_start: passed(&first_start),
-            conversation: passed(&conversation),
+        let mut conversation = passed(&conversation);
+        // What automations commit on the side is passed when it happens to be; their own tests die there.
+        conversation.retain(|name, _| !name.starts_with("automation."));
+        // Their notes are files, too, so how often files are written differs from run to run.
+        for (name, count) in &mut conversation {
+            if name.starts_with("file.") {
+                *count = 1;
+            }
         }
+        Recording { init: passed(&init), first_start: passed(&first_start), conversation }
     })
 }
 

@@ -94,8 +94,11 @@ impl Stage {
 
     /// Waits until the message is at rest and judges what became of it.
     fn judge(&self, daemon: &Daemon, request: &str, mark: &str, place: &str) {
-        let waited = daemon.get(&format!("/api/chat/wait?request={request}&timeoutMs=60000")).json();
-        assert_eq!(waited["quiescent"], true, "stuck after {place}: {waited}\n{}", daemon.log());
+        let waited = daemon.get(&format!("/api/chat/wait?request={request}&timeoutMs=25000")).json();
+        if waited["quiescent"] != true {
+            let trace = daemon.get(&format!("/api/requests/{request}")).json();
+            panic!("stuck after {place}: {waited}\n{trace}\n{}", daemon.log());
+        }
         let replies = waited["replies"].as_array().cloned().unwrap_or_default();
         assert!(!replies.is_empty(), "lost after {place}");
         let ids: BTreeSet<&str> = replies.iter().filter_map(|line| line["messageId"].as_str()).collect();

@@ -62,8 +62,6 @@ fn t16_nothing_a_workspace_brings_is_believed_before_consent() {
     let request = accepted["requestId"].as_str().unwrap();
     daemon.get(&format!("/api/chat/wait?request={request}&timeoutMs=60000"));
     assert!(elsewhere.everything_asked().is_empty(), "the key went where the workspace said");
-    let listed = workspace.nexus(&["config", "list", "--json"]).stdout;
-    assert!(!listed.contains("\"allow\"") || !listed.contains(&elsewhere.base_url()), "{listed}");
     assert!(!workspace.path("ran").exists());
 }
 

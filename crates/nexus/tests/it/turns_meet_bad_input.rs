@@ -82,6 +82,25 @@ fn wrong_messages_and_wrong_calls_are_told_and_nothing_stops() {
     }
 }
 
+/// Opens the stream of events.
+fn watch(workspace: &Workspace, daemon: &Daemon) -> TcpStream {
+    let mut watching = TcpStream::connect(("127.0.0.1", daemon.port())).unwrap();
+    let wanted = http::request("GET", daemon.port(), "/api/events/stream", Some(&workspace.token()), "");
+    watching.write_all(&wanted).unwrap();
+    watching
+}
+
+/// Reads until a piece of a reply was shown.
+fn wait_for_token(watching: &mut TcpStream) {
+    let mut seen = String::new();
+    let mut buffer = [0; 4096];
+    while !seen.contains("agent.streaming.token") {
+        let count = watching.read(&mut buffer).unwrap();
+        assert!(count > 0, "the stream ended: {seen}");
+        seen.push_str(&String::from_utf8_lossy(&buffer[..count]));
+    }
+}
+
 #[test]
 fn an_abort_closes_the_providers_socket_at_once_and_a_client_that_leaves_stops_nothing() {
     let server = ModelServer::start();
@@ -92,8 +111,11 @@ fn an_abort_closes_the_providers_socket_at_once_and_a_client_that_leaves_stops_n
     // Aborted in the middle of a stream: within 100 ms the provider sees the end of it.
     server.script([Reply::text("a long story").pieces(4).hold_after(4, &gate)]);
     let body = json!({"message": "tell me a story", "session": "chat:story"});
+    let mut watching = watch(&workspace, &daemon);
     let request = send(&daemon, &body);
     gate.wait_reached();
+    // Sent is not yet read: only what the daemon has shown can be kept.
+    wait_for_token(&mut watching);
     let started = Instant::now();
     let aborted = daemon.post("/api/chat/abort", &json!({"session": "chat:story"}));
     assert_eq!(aborted.status, 200);
@@ -111,19 +133,10 @@ fn an_abort_closes_the_providers_socket_at_once_and_a_client_that_leaves_stops_n
     // A client that reads the stream and goes in the middle of it: the turn ends by itself.
     let gate = Gate::new();
     server.script([Reply::text("first and second").pieces(2).hold_after(3, &gate)]);
-    let token = workspace.token();
-    let mut watching = TcpStream::connect(("127.0.0.1", daemon.port())).unwrap();
-    let wanted = http::request("GET", daemon.port(), "/api/events/stream", Some(&token), "");
-    watching.write_all(&wanted).unwrap();
+    let mut watching = watch(&workspace, &daemon);
     let request = send(&daemon, &json!({"message": "go on", "session": "chat:story"}));
     gate.wait_reached();
-    let mut seen = String::new();
-    let mut buffer = [0; 4096];
-    while !seen.contains("agent.streaming.token") {
-        let count = watching.read(&mut buffer).unwrap();
-        assert!(count > 0, "the stream ended: {seen}");
-        seen.push_str(&String::from_utf8_lossy(&buffer[..count]));
-    }
+    wait_for_token(&mut watching);
     drop(watching);
     gate.open();
     assert_eq!(reply(&daemon, &request), "first and second");

@@ -132,7 +132,9 @@ impl Web {
 
 /// Asks the owner before a tainted run goes where nobody but itself pointed.
 async fn may_ask_for(address: &str, scope: &Scope<'_>) -> Result<(), String> {
-    let known = scope.run.taint.has_seen(address) || names(&scope.turn.words, address);
+    // After a death a call may be made again by a run that its own first time has tainted.
+    let read_before = scope.run.taint.reason().is_some_and(|reason| names(&reason, address));
+    let known = scope.run.taint.has_seen(address) || read_before || names(&scope.turn.words, address);
     let Some(reason) = scope.run.taint.reason().filter(|_| scope.level() == Level::Tainted && !known) else {
         return Ok(());
     };
@@ -147,15 +149,11 @@ async fn may_ask_for(address: &str, scope: &Scope<'_>) -> Result<(), String> {
     scope.consent(consent).await
 }
 
-/// Returns whether a text names an address, in whatever it stands: a sentence, brackets, quotes, JSON.
+/// Returns whether a text names an address as a word of its own.
 fn names(text: &str, address: &str) -> bool {
-    let starts = ["http://", "https://"].into_iter().flat_map(|scheme| text.match_indices(scheme));
-    starts.into_iter().any(|(at, _)| {
-        let rest = &text[at..];
-        let ends = |letter: char| letter.is_whitespace() || "<>\"'`\\^{}|".contains(letter);
-        let word = &rest[..rest.find(ends).unwrap_or(rest.len())];
-        let bare = word.trim_end_matches([')', ']', '.', ',', ';', ':', '!', '?']);
-        [word, bare].into_iter().any(|word| normal_address(word).as_deref() == Some(address))
+    text.split_whitespace().any(|word| {
+        let word = word.trim_matches(|letter: char| "<>()[]\"',.;".contains(letter));
+        normal_address(word).as_deref() == Some(address)
     })
 }
 

@@ -83,7 +83,7 @@ fn wrong_messages_and_wrong_calls_are_told_and_nothing_stops() {
 }
 
 /// Opens the stream of events.
-fn watch(workspace: &Workspace, daemon: &Daemon) -> TcpStream {
+pub(crate) fn watch(workspace: &Workspace, daemon: &Daemon) -> TcpStream {
     let mut watching = TcpStream::connect(("127.0.0.1", daemon.port())).unwrap();
     let wanted = http::request("GET", daemon.port(), "/api/events/stream", Some(&workspace.token()), "");
     watching.write_all(&wanted).unwrap();
@@ -91,7 +91,7 @@ fn watch(workspace: &Workspace, daemon: &Daemon) -> TcpStream {
 }
 
 /// Reads until a piece of a reply was shown.
-fn wait_for_token(watching: &mut TcpStream) {
+pub(crate) fn wait_for_token(watching: &mut TcpStream) {
     let mut seen = String::new();
     let mut buffer = [0; 4096];
     while !seen.contains("agent.streaming.token") {

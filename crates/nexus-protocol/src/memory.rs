@@ -103,6 +103,9 @@ pub struct MemoryItem {
 pub struct MemoryAdd {
     /// The fact, as one sentence.
     pub text: String,
+    /// An agent worked it out; the owner did not say it.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub by_agent: bool,
 }
 
 /// Answer to `memory.add`.

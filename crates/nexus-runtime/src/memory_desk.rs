@@ -65,7 +65,7 @@ impl MemoryDesk {
     /// # Errors
     /// See [`MemoryError`].
     pub async fn add(&self, asked: MemoryAdd) -> Result<MemoryAdded, MemoryError> {
-        let id = self.memory.remember(&asked.text, None, Provenance::Owner).await?;
+        let id = self.memory.remember(&asked.text, None, whose(asked.by_agent)).await?;
         let kept = self.store.memory().fact(id.clone()).await?;
         Ok(MemoryAdded { id: id.to_string(), text: kept.map_or(asked.text, |fact| fact.text) })
     }
@@ -175,6 +175,11 @@ pub(crate) fn viewer(request: &AgentRequest<'_>) -> Viewer {
             }
         }
     }
+}
+
+/// Returns whose words a fact is that somebody adds.
+const fn whose(by_agent: bool) -> Provenance {
+    if by_agent { Provenance::Agent } else { Provenance::Owner }
 }
 
 fn found(items: &[Recalled], not_indexed: u64) -> MemoryFound {

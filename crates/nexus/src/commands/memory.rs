@@ -248,7 +248,7 @@ fn add(context: &Context, text: &str, format: Format) -> Outcome {
     if text.trim().is_empty() || text.len() > LONGEST_FACT {
         return Err(Failure::new(format!("a fact has between 1 and {LONGEST_FACT} bytes")).exit(Exit::Usage));
     }
-    let added = Way::to_write(context)?.add(MemoryAdd { text: text.to_owned() })?;
+    let added = Way::to_write(context)?.add(MemoryAdd { text: text.to_owned(), by_agent: false })?;
     match format {
         Format::Json => output::json(&added),
         Format::Text => output::line(&format!("remembered as {}", added.id)),

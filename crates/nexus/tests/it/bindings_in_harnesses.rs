@@ -149,6 +149,9 @@ fn memory_stands_beside_the_eleven_tools_with_and_without_a_daemon() {
     assert!(names.contains(&"recall") && names.contains(&"remember") && names.contains(&"task_close"));
     assert_ne!(answers[1]["result"]["isError"], true, "{}", answers[1]);
 
+    let kept = workspace.nexus(&["memory", "recall", "boat", "--json"]).ok().json();
+    assert_eq!(kept["items"][0]["provenance"], "agent", "{kept}");
+
     let daemon = Daemon::start(&workspace, &DaemonOptions::default());
     let ask = call("recall", json!({"query": "What is the boat called?"}));
     let more = call("remember", json!({"text": "Heron lies in Travemünde."}));

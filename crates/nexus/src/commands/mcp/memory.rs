@@ -111,7 +111,8 @@ fn recall(context: &Context, arguments: &Map<String, Value>) -> Result<String, F
 
 fn remember(context: &Context, arguments: &Map<String, Value>) -> Result<String, Failure> {
     let text = text_of(arguments, "text")?;
-    let kept = Way::to_write(context)?.add(MemoryAdd { text })?;
+    // Whatever another harness keeps was worked out by its model, perhaps from words of strangers.
+    let kept = Way::to_write(context)?.add(MemoryAdd { text, by_agent: true })?;
     Ok(format!("remembered: {}", kept.text))
 }
 

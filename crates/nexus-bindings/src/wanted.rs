@@ -78,6 +78,30 @@ fn group(matcher: Option<&str>, event: &str, harness: Harness, timeout: Option<u
     }
 }
 
+/// The hooks of a harness that took over Claude Code's events. `sources` are the beginnings of a session
+/// that count; compaction must be among them, because it drops what a hook said before.
+fn nested_hooks(
+    harness: Harness,
+    sources: Option<&str>,
+    (gated, observed): (&str, &str),
+    timeout: Option<u32>,
+) -> Vec<JsonEdit> {
+    [
+        ("SessionStart", sources, "session_start"),
+        ("UserPromptSubmit", None, "user_message"),
+        ("SubagentStart", None, "subagent_spawn"),
+        ("SubagentStop", None, "subagent_complete"),
+        ("PreToolUse", Some(gated), "pre_tool_use"),
+        ("PostToolUse", Some(observed), "post_tool_use"),
+        ("PreCompact", None, "context_compact"),
+        ("Stop", None, "turn_end"),
+        ("SessionEnd", None, "session_end"),
+    ]
+    .into_iter()
+    .map(|(event, matcher, ours)| JsonEdit::hook(event, group(matcher, ours, harness, timeout)))
+    .collect()
+}
+
 fn command(event: &str, harness: Harness) -> String {
     format!("nexus hook {event} --harness {harness}")
 }

@@ -3,7 +3,7 @@
 
 use serde_json::json;
 
-use super::{Wanted, agents, group};
+use super::{Wanted, agents, nested_hooks};
 use crate::Harness;
 use crate::edit::JsonEdit;
 use crate::ground::Ground;
@@ -16,21 +16,8 @@ const OBSERVED: &str = "Edit|MultiEdit|Write|NotebookEdit|Read";
 const SECONDS: Option<u32> = Some(10);
 
 pub(super) fn wanted(ground: &Ground) -> Vec<Wanted> {
-    let hook = |event: &str, matcher: Option<&str>, ours: &str| {
-        JsonEdit::hook(event, group(matcher, ours, Harness::ClaudeCode, SECONDS))
-    };
-    let settings = vec![
-        // Compaction drops what a hook said before; only another SessionStart brings it back.
-        hook("SessionStart", Some("startup|resume|clear|compact"), "session_start"),
-        hook("UserPromptSubmit", None, "user_message"),
-        hook("SubagentStart", None, "subagent_spawn"),
-        hook("SubagentStop", None, "subagent_complete"),
-        hook("PreToolUse", Some(GATED), "pre_tool_use"),
-        hook("PostToolUse", Some(OBSERVED), "post_tool_use"),
-        hook("PreCompact", None, "context_compact"),
-        hook("Stop", None, "turn_end"),
-        hook("SessionEnd", None, "session_end"),
-    ];
+    let sources = Some("startup|resume|clear|compact");
+    let settings = nested_hooks(Harness::ClaudeCode, sources, (GATED, OBSERVED), SECONDS);
     let server = json!({"command": "nexus", "args": ["mcp"], "alwaysLoad": true});
     let mut all = vec![
         Wanted::block("CLAUDE.md", ground.import_block("@")),

@@ -1,8 +1,8 @@
 //! Codex: hooks beside the configuration, the MCP server in it, roles as TOML files.
 
-use super::{Content, Wanted, agents, group};
+use super::{Content, Wanted, agents, nested_hooks};
 use crate::Harness;
-use crate::edit::{JsonEdit, Marker};
+use crate::edit::Marker;
 use crate::ground::Ground;
 
 /// A model Codex does not know runs `apply_patch` in the shell, so the shell is looked at, too.
@@ -14,20 +14,8 @@ const SECONDS: Option<u32> = Some(10);
 const SERVER: &str = "command = \"nexus\"\nargs = [\"mcp\"]\ndefault_tools_approval_mode = \"approve\"\n";
 
 pub(super) fn wanted(ground: &Ground) -> Vec<Wanted> {
-    let hook = |event: &str, matcher: Option<&str>, ours: &str| {
-        JsonEdit::hook(event, group(matcher, ours, Harness::Codex, SECONDS))
-    };
-    let hooks = vec![
-        hook("SessionStart", Some("startup|resume|clear|compact"), "session_start"),
-        hook("UserPromptSubmit", None, "user_message"),
-        hook("SubagentStart", None, "subagent_spawn"),
-        hook("SubagentStop", None, "subagent_complete"),
-        hook("PreToolUse", Some(GATED), "pre_tool_use"),
-        hook("PostToolUse", Some(OBSERVED), "post_tool_use"),
-        hook("PreCompact", None, "context_compact"),
-        hook("Stop", None, "turn_end"),
-        hook("SessionEnd", None, "session_end"),
-    ];
+    let sources = Some("startup|resume|clear|compact");
+    let hooks = nested_hooks(Harness::Codex, sources, (GATED, OBSERVED), SECONDS);
     let server = Content::Table { path: &["mcp_servers", "nexus"], body: SERVER.to_owned() };
     let mut all = vec![
         Wanted::json(".codex/hooks.json", hooks),

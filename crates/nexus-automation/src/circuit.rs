@@ -51,7 +51,12 @@ impl Breaker {
         let mut state = self.lock();
         match state.circuit {
             CircuitState::Closed => true,
-            CircuitState::Open if state.opened.is_some_and(|opened| now.since(opened) < REST) => false,
+            // A moment ahead of us means that the clock was set back: try, rather than rest for who knows how long.
+            CircuitState::Open
+                if state.opened.is_some_and(|opened| opened <= now && now.since(opened) < REST) =>
+            {
+                false
+            }
             CircuitState::Open | CircuitState::HalfOpen if state.trying => false,
             CircuitState::Open | CircuitState::HalfOpen => {
                 state.circuit = CircuitState::HalfOpen;

@@ -1,9 +1,15 @@
 //! Wall time as the databases and the wire carry it: Unix milliseconds.
+//!
+//! People and networks set clocks forward and back. So nothing is put in order by a moment, and whatever
+//! must end after a while counts on [`Timestamp::steady`] or on `Instant`.
 
 use std::fmt;
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::sync::OnceLock;
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use serde::{Deserialize, Serialize};
+
+use crate::failpoint;
 
 /// A moment, in milliseconds since 1970-01-01 UTC.
 #[derive(
@@ -17,7 +23,15 @@ impl Timestamp {
     /// Returns the present moment.
     pub fn now() -> Self {
         let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or(Duration::ZERO);
-        Self(i64::try_from(since.as_millis()).unwrap_or(i64::MAX))
+        Self(i64::try_from(since.as_millis()).unwrap_or(i64::MAX).saturating_add(failpoint::clock_shift()))
+    }
+
+    /// Returns the moment this process would show if nobody had set the clock since its first look. What
+    /// runs out while a process lives is measured with it.
+    pub fn steady() -> Self {
+        static FIRST: OnceLock<(Timestamp, Instant)> = OnceLock::new();
+        let (moment, instant) = FIRST.get_or_init(|| (Self::now(), Instant::now()));
+        moment.plus(instant.elapsed())
     }
 
     /// Returns the milliseconds value.

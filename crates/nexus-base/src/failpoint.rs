@@ -2,14 +2,36 @@
 //!
 //! `NEXUS_FAILPOINT=name` kills at the first pass of that name, `name@3` at the third.
 //! `NEXUS_FAILPOINT_LOG=file` appends every name passed, so that a sweep learns what there is to
-//! die at instead of keeping a list. Release builds compile all of it away, so production never
-//! reads the variables.
+//! die at instead of keeping a list. `NEXUS_CLOCK_SHIFT=file` moves the wall clock by the milliseconds
+//! that file holds, at every look, so that a test can set it forward and back under a running program.
+//! Release builds compile all of it away, so production never reads the variables.
 
 /// Environment variable naming the place to die at.
 pub const VARIABLE: &str = "NEXUS_FAILPOINT";
 
 /// Environment variable naming a file that gets one line for each pass.
 pub const LOG_VARIABLE: &str = "NEXUS_FAILPOINT_LOG";
+
+/// Environment variable naming a file that says by how many milliseconds the wall clock is wrong.
+pub const CLOCK_VARIABLE: &str = "NEXUS_CLOCK_SHIFT";
+
+/// Returns by how many milliseconds a test has moved the wall clock.
+#[cfg(not(debug_assertions))]
+#[inline(always)]
+pub(crate) fn clock_shift() -> i64 {
+    0
+}
+
+/// Returns by how many milliseconds a test has moved the wall clock.
+#[cfg(debug_assertions)]
+pub(crate) fn clock_shift() -> i64 {
+    use std::sync::OnceLock;
+
+    static FILE: OnceLock<Option<std::path::PathBuf>> = OnceLock::new();
+    let Some(file) = FILE.get_or_init(|| std::env::var_os(CLOCK_VARIABLE).map(Into::into)) else { return 0 };
+    // Not yet written means not yet moved.
+    std::fs::read_to_string(file).ok().and_then(|text| text.trim().parse().ok()).unwrap_or(0)
+}
 
 /// Dies here if a test asked for it.
 #[cfg(not(debug_assertions))]

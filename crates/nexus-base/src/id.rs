@@ -1,6 +1,9 @@
 //! Identifiers: ULID text, sortable by the time they were made, one newtype per kind of thing.
 
 use std::sync::Mutex;
+use std::time::{Duration, SystemTime};
+
+use crate::clock::Timestamp;
 
 /// Makes a new ULID as text. Ids made by one process sort in the order they were made.
 pub fn new_ulid() -> String {
@@ -9,7 +12,10 @@ pub fn new_ulid() -> String {
     let mut guard = GENERATOR.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
     let generator = guard.get_or_insert_with(ulid::Generator::new);
     // The monotonic counter can only overflow within one millisecond, after 2^80 ids.
-    generator.generate().unwrap_or_else(|_| ulid::Ulid::generate()).to_string()
+    // A clock that went back counts on from the newest id.
+    let now = u64::try_from(Timestamp::now().as_millis()).unwrap_or(0);
+    let now = SystemTime::UNIX_EPOCH + Duration::from_millis(now);
+    generator.generate_from_datetime(now).unwrap_or_else(|_| ulid::Ulid::generate()).to_string()
 }
 
 /// Makes `bytes` random bytes as lowercase hex, for tokens.

@@ -104,6 +104,9 @@ pub struct CredentialStats {
     /// Failures in a row.
     #[serde(default)]
     pub error_count: u32,
+    /// When it failed and began to rest.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cooldown_since: Option<Timestamp>,
     /// Until when it is left alone.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cooldown_until: Option<Timestamp>,
@@ -167,8 +170,13 @@ impl Account {
 impl Credential {
     /// Tells how the credential fares at `now`.
     pub fn status(&self, now: Timestamp) -> Status {
-        let cooling = self.stats.as_ref().and_then(|stats| stats.cooldown_until);
-        if cooling.is_some_and(|until| until > now) {
+        // A rest that has not begun yet means that the clock was set back: nobody knows what is left of it,
+        // and trying says it.
+        let cooling = self.stats.as_ref().is_some_and(|stats| {
+            stats.cooldown_until.is_some_and(|until| until > now)
+                && stats.cooldown_since.is_none_or(|since| since <= now)
+        });
+        if cooling {
             Status::Cooldown
         } else if self.last_error.is_some() {
             Status::Broken

@@ -94,6 +94,7 @@ impl Credential {
         // A provider that names a time knows better, within reason.
         let rest = asked.map_or_else(|| kind.rest(stats.error_count), |asked| asked.min(kind.longest_rest()));
         let until = now.0.saturating_add(i64::try_from(rest.as_millis()).unwrap_or(i64::MAX));
+        stats.cooldown_since = Some(now);
         stats.cooldown_until = Some(Timestamp(until));
         *stats.failure_reasons.entry(kind.word().to_owned()).or_default() += 1;
     }

@@ -164,7 +164,7 @@ impl Approvals {
             self.identity.grant_used_later(grant.clone(), ask.requester);
             return Ok(Asked::Granted(grant));
         }
-        let now = Timestamp::now();
+        let now = Timestamp::steady();
         let new = NewPermissionRequest {
             id,
             requester: ask.requester,
@@ -178,7 +178,8 @@ impl Approvals {
             resources: ask.resources,
             reason: ask.reason,
             created_at: now,
-            expires_at: now.plus(ask.kind.stands()),
+            // A clock that is set while the owner thinks must not answer for them.
+            expires_at: Timestamp::steady().plus(ask.kind.stands()),
         };
         if !self.identity.add_permission_request(new.clone(), MOST_OPEN).await? {
             return Err(ApprovalError::TooMany);
@@ -206,11 +207,11 @@ impl Approvals {
     ) -> Result<PermissionRequest, ApprovalError> {
         let missing = || ApprovalError::Missing(id.to_owned());
         let before = self.identity.permission_request(id).await?.ok_or_else(missing)?;
-        let now = Timestamp::now();
+        let now = Timestamp::steady();
         if before.status != PermissionStatus::Pending {
             return Err(ApprovalError::Settled(before.status));
         }
-        if before.new.expires_at <= now {
+        if before.new.expires_at <= Timestamp::steady() {
             return Err(ApprovalError::Settled(PermissionStatus::Expired));
         }
         let (status, lasts) = match consent {
@@ -255,7 +256,7 @@ impl Approvals {
     /// # Errors
     /// See [`StoreError`].
     pub async fn expire(&self) -> Result<Vec<PermissionRequest>, StoreError> {
-        self.identity.expire_permissions(Timestamp::now()).await
+        self.identity.expire_permissions(Timestamp::steady()).await
     }
 
     /// Returns one question.
@@ -295,7 +296,7 @@ impl Approvals {
 
     /// Returns a live consent of this requester to everything the question names.
     async fn standing(&self, ask: &Ask) -> Result<Option<String>, StoreError> {
-        let now = Timestamp::now();
+        let now = Timestamp::steady();
         let grants = self.identity.list_grants(Some(&ask.requester), u32::MAX).await?;
         let covering = grants
             .into_iter()

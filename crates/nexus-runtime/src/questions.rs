@@ -37,7 +37,7 @@ impl Questions {
     /// Puts a question under a fixed id; one that was put before is found as it stands.
     pub(crate) async fn put_as(&self, id: String, ask: Ask) -> Result<Asked, ApprovalError> {
         self.expire().await?;
-        let started = Timestamp::now();
+        let started = Timestamp::steady();
         let asked = self.approvals.ask_as(id, ask).await?;
         if let Asked::Open(request) = &asked
             && request.new.created_at >= started
@@ -84,7 +84,7 @@ impl Questions {
             if found.status != PermissionStatus::Pending || tokio::time::Instant::now() >= deadline {
                 return Ok(Some(found));
             }
-            let runs_out = found.new.expires_at.since(Timestamp::now()) + Duration::from_millis(1);
+            let runs_out = found.new.expires_at.since(Timestamp::steady()) + Duration::from_millis(1);
             let until = deadline.min(tokio::time::Instant::now() + runs_out);
             tokio::select! {
                 _ = settled.changed() => {}

@@ -250,6 +250,14 @@ impl Memory {
         scanned.map_err(|_| MemoryError::Interrupted)
     }
 
+    /// Tells whether any fact was ever kept, at no cost however many there are.
+    ///
+    /// # Errors
+    /// See [`MemoryError`].
+    pub async fn has_facts(&self) -> Result<bool, MemoryError> {
+        Ok(self.facts.last_fact().await? > 0)
+    }
+
     /// Counts what memory holds.
     ///
     /// # Errors

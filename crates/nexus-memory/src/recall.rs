@@ -44,11 +44,15 @@ impl Memory {
     /// See [`MemoryError`].
     pub async fn recall(&self, request: RecallRequest) -> Result<RecallAnswer, MemoryError> {
         let Some(search) = self.prepare(&request).await? else { return Ok(RecallAnswer::default()) };
-        let mut not_indexed = 0;
+        // Both at once: after a rest each of them is read from the disk.
+        let (facts, turns) = tokio::try_join!(
+            self.ready(VectorKind::Fact, request.scope.facts),
+            self.ready(VectorKind::Turn, request.scope.turns),
+        )?;
+        let not_indexed = facts + turns;
         let mut items = Vec::new();
         let mut linked = HashMap::new();
         if request.scope.facts {
-            not_indexed += self.index.catch_up(VectorKind::Fact, WAITED_FOR).await?;
             let found = self.search_facts(&search).await?;
             for fact in &found {
                 if let Some(event) = &fact.source_event {
@@ -59,7 +63,6 @@ impl Memory {
             items.extend(found);
         }
         if request.scope.turns {
-            not_indexed += self.index.catch_up(VectorKind::Turn, WAITED_FOR).await?;
             items.extend(self.search_turns(&search, &linked).await?);
         }
         let asked = words(&request.query);
@@ -77,6 +80,11 @@ impl Memory {
             self.facts.count_access_later(items.iter().filter_map(|item| item.fact_id().cloned()).collect());
         }
         Ok(RecallAnswer { items, not_indexed })
+    }
+
+    /// Sees to it that the vectors of a kind are there if they are wanted; returns how many are missing.
+    async fn ready(&self, kind: VectorKind, is_wanted: bool) -> Result<u64, MemoryError> {
+        Ok(if is_wanted { self.index.catch_up(kind, WAITED_FOR).await? } else { 0 })
     }
 
     /// Finds what is worth telling somebody who asked: facts that are about it, and where there are

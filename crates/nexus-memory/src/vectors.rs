@@ -102,19 +102,19 @@ impl Vectors {
     /// Adds a vector behind the others, or puts it in the place of one of the same row. Rows come in
     /// ascending order; one that is too late and unknown is left out.
     pub(crate) fn put(&mut self, mark: Mark, vector: &Vector) {
-        if let Some((chunk, at)) = self.place(mark.row) {
-            let chunk = &mut self.chunks[chunk];
-            chunk.numbers[at] = Numbers(vector.values);
-            chunk.scales[at] = vector.scale;
-            (chunk.audiences[at], chunk.times[at], chunk.speakers[at]) =
-                (mark.audience, mark.at, mark.speaker);
-            return;
-        }
         if self.last_row().is_some_and(|last| last >= mark.row) {
+            if let Some((chunk, at)) = self.place(mark.row) {
+                let chunk = &mut self.chunks[chunk];
+                chunk.numbers[at] = Numbers(vector.values);
+                chunk.scales[at] = vector.scale;
+                (chunk.audiences[at], chunk.times[at], chunk.speakers[at]) =
+                    (mark.audience, mark.at, mark.speaker);
+            }
             return;
         }
         if self.chunks.last().is_none_or(|chunk| chunk.rows.len() == CHUNK) {
-            self.chunks.push(Chunk::default());
+            // A second chunk will be filled like the first was; a first one may stay small.
+            self.chunks.push(if self.chunks.is_empty() { Chunk::default() } else { Chunk::roomy() });
         }
         if let Some(chunk) = self.chunks.last_mut() {
             chunk.numbers.push(Numbers(vector.values));
@@ -198,6 +198,17 @@ impl Vectors {
 }
 
 impl Chunk {
+    fn roomy() -> Self {
+        Self {
+            numbers: Vec::with_capacity(CHUNK),
+            scales: Vec::with_capacity(CHUNK),
+            rows: Vec::with_capacity(CHUNK),
+            audiences: Vec::with_capacity(CHUNK),
+            times: Vec::with_capacity(CHUNK),
+            speakers: Vec::with_capacity(CHUNK),
+        }
+    }
+
     fn is_visible(&self, at: usize, seen: &Seen) -> bool {
         let audience = self.audiences[at];
         audience != FORGOTTEN

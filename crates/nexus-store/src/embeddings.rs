@@ -1,6 +1,8 @@
 //! Vectors of what the other databases hold: `embeddings.db`. Everything in it can be computed again,
 //! and is when another model makes the vectors.
 
+mod chunks;
+
 use rusqlite::{Connection, OptionalExtension, params};
 
 use crate::database::Database;
@@ -111,11 +113,12 @@ impl Embeddings {
     ) -> Result<T, StoreError> {
         self.database
             .read(move |connection| {
+                let mut made = T::default();
+                chunks::visit(connection, kind, &mut |view| visit(&mut made, view))?;
                 let mut statement = connection.prepare_cached(
                     "SELECT row, audience, at, speaker, vector FROM vectors WHERE kind = ?1 ORDER BY row",
                 )?;
                 let mut rows = statement.query(params![kind])?;
-                let mut made = T::default();
                 while let Some(row) = rows.next()? {
                     let bytes = row.get_ref(4)?.as_blob().unwrap_or_default();
                     let view = VectorView {
@@ -137,14 +140,7 @@ impl Embeddings {
     /// # Errors
     /// See [`StoreError`].
     pub async fn remove(&self, kind: VectorKind, row: i64) -> Result<bool, StoreError> {
-        self.database
-            .write(Sync::Normal, move |connection| {
-                let removed = connection
-                    .prepare_cached("DELETE FROM vectors WHERE kind = ?1 AND row = ?2")?
-                    .execute(params![kind, row])?;
-                Ok(removed == 1)
-            })
-            .await
+        self.database.write(Sync::Normal, move |connection| remove(connection, kind, row)).await
     }
 
     /// Counts the vectors of a kind.
@@ -154,7 +150,8 @@ impl Embeddings {
     pub async fn count(&self, kind: VectorKind) -> Result<u64, StoreError> {
         self.database
             .read(move |connection| {
-                let sql = "SELECT count(*) FROM vectors WHERE kind = ?1";
+                let sql = "SELECT (SELECT count(*) FROM vectors WHERE kind = ?1)
+                    + (SELECT coalesce(sum(live), 0) FROM vector_chunks WHERE kind = ?1)";
                 Ok(connection.query_row(sql, params![kind], |row| count(row, 0))?)
             })
             .await
@@ -170,6 +167,14 @@ fn set(connection: &Connection, kind: VectorKind) -> Result<Option<VectorSet>, S
     Ok(found)
 }
 
+/// Removes the vector of one row, wherever it stands; returns whether there was one.
+pub(crate) fn remove(connection: &Connection, kind: VectorKind, row: i64) -> Result<bool, StoreError> {
+    let removed = connection
+        .prepare_cached("DELETE FROM vectors WHERE kind = ?1 AND row = ?2")?
+        .execute(params![kind, row])?;
+    Ok(removed == 1 || chunks::wipe(connection, kind, row)?)
+}
+
 fn append(
     connection: &Connection,
     kind: VectorKind,
@@ -179,7 +184,12 @@ fn append(
 ) -> Result<(), StoreError> {
     let before = set(connection, kind)?;
     if before.as_ref().is_some_and(|set| set.model != model) {
-        connection.prepare_cached("DELETE FROM vectors WHERE kind = ?1")?.execute(params![kind])?;
+        for sql in ["DELETE FROM vectors WHERE kind = ?1", "DELETE FROM vector_chunks WHERE kind = ?1"] {
+            connection.prepare_cached(sql)?.execute(params![kind])?;
+        }
+        connection
+            .prepare_cached("UPDATE vector_sets SET loose = 0 WHERE kind = ?1")?
+            .execute(params![kind])?;
     }
     // Two readers that caught up at the same time must not take the mark back.
     let through = match before {
@@ -192,14 +202,19 @@ fn append(
              ON CONFLICT (kind) DO UPDATE SET model = excluded.model, through = excluded.through",
         )?
         .execute(params![kind, model, through])?;
+    // What stands in a run already was made by somebody who caught up at the same time.
+    let behind = chunks::last_row(connection, kind)?;
+    let fresh: Vec<&StoredVector> = vectors.iter().filter(|vector| vector.row > behind).collect();
+    let loose = chunks::loose(connection, kind)?;
+    let single = if loose == 0 { chunks::put_whole(connection, kind, &fresh)? } else { fresh.as_slice() };
     let mut statement = connection.prepare_cached(
         "INSERT INTO vectors (kind, row, audience, at, speaker, vector) VALUES (?1, ?2, ?3, ?4, ?5, ?6)
          ON CONFLICT (kind, row) DO UPDATE SET audience = excluded.audience, at = excluded.at,
             speaker = excluded.speaker, vector = excluded.vector",
     )?;
-    for vector in vectors {
+    for vector in single {
         let StoredVector { row, audience, at, speaker, bytes } = vector;
         statement.execute(params![kind, row, audience, at, speaker, bytes])?;
     }
-    Ok(())
+    chunks::grown(connection, kind, loose, single.len())
 }

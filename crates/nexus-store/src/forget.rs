@@ -11,6 +11,7 @@ use rusqlite::{Connection, OptionalExtension, params};
 use serde_json::json;
 
 use crate::database::Database;
+use crate::embeddings::{self, VectorKind};
 use crate::error::StoreError;
 use crate::memory::Fact;
 use crate::open::{self, Checkpoint};
@@ -320,7 +321,7 @@ fn in_memory(connection: &Connection, event: &str) -> Result<u64, StoreError> {
 fn in_vectors(connection: &Connection, turns: &[i64]) -> Result<u64, StoreError> {
     let mut rows = 0;
     for row in turns {
-        rows += count(connection.execute("DELETE FROM vectors WHERE kind = 'turn' AND row = ?1", [row])?);
+        rows += u64::from(embeddings::remove(connection, VectorKind::Turn, *row)?);
     }
     Ok(rows)
 }

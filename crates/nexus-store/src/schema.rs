@@ -86,6 +86,7 @@ const MEMORY: &[Migration] = &[
 const EMBEDDINGS: &[Migration] = &[
     Migration { name: "initial", sql: include_str!("../migrations/embeddings/0001_initial.sql") },
     Migration { name: "vectors", sql: include_str!("../migrations/embeddings/0002_vectors.sql") },
+    Migration { name: "chunks", sql: include_str!("../migrations/embeddings/0003_chunks.sql") },
 ];
 const RUNTIME: &[Migration] = &[
     Migration { name: "initial", sql: include_str!("../migrations/runtime/0001_initial.sql") },

@@ -2,6 +2,8 @@
 //! Facts are made of words of the embedder's vocabulary, common ones often and rare ones seldom, so
 //! that indexes are as full as real ones.
 
+mod reader;
+
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
@@ -11,6 +13,7 @@ use nexus_memory::{Memory, RecallRequest, Scope};
 use nexus_store::events::NewEvent;
 use nexus_store::memory::NewFact;
 use nexus_store::{OpenMode, Store};
+use nexus_workspace::Layout;
 use serde_json::json;
 
 use crate::command;
@@ -97,8 +100,10 @@ async fn receive(words: &[String], report: &mut Report) -> Result<()> {
 
 async fn recall(count: usize, bar: u64, words: &[String], report: &mut Report) -> Result<()> {
     let folder = tempfile::tempdir()?;
-    Store::create(folder.path())?;
-    let store = Store::open(folder.path(), OpenMode::ReadWrite)?;
+    let layout = Layout::new(folder.path());
+    std::fs::create_dir_all(layout.automation_workspaces())?;
+    Store::create(&layout.data())?;
+    let store = Store::open(&layout.data(), OpenMode::ReadWrite)?;
     let memory = Memory::new(&store);
     let mut random = Random::new(u64::try_from(count)?);
     let clock = Instant::now();
@@ -149,10 +154,13 @@ async fn recall(count: usize, bar: u64, words: &[String], report: &mut Report) -
     store.close().await;
     let mut bytes = 0;
     for file in ["memory.db", "embeddings.db"] {
-        bytes += std::fs::metadata(folder.path().join(file))?.len();
+        bytes += std::fs::metadata(layout.data().join(file))?.len();
     }
     let each = bytes / u64::try_from(count)?;
     report.row(&format!("bytes a fact takes, {count} facts"), "–", each.to_string(), Verdict::of(true));
+    if count >= reader::MANY {
+        reader::measure(&layout, &asked, report).await?;
+    }
     Ok(())
 }
 

@@ -109,3 +109,43 @@ async fn vectors_of_another_model_are_not_mixed() {
     assert_eq!(vectors.count(VectorKind::Turn).await.unwrap(), 1, "the other kind is left alone");
     store.close().await;
 }
+
+#[tokio::test]
+async fn many_vectors_are_packed_and_stay_what_they_were() {
+    let made = Made::new();
+    let store = made.open();
+    let vectors = store.embeddings();
+    let vector = |row: i64| StoredVector {
+        row,
+        audience: row % 7 - 3,
+        at: row * 1_000,
+        speaker: u32::try_from(row).unwrap(),
+        bytes: vec![u8::try_from(row % 251).unwrap(); 12],
+    };
+    // One by one until runs are made of them, in whole runs, and again in part.
+    let kind = VectorKind::Fact;
+    for row in 1..=3i64 {
+        vectors.append(kind, "m1", vec![vector(row * 2)], row * 2).await.unwrap();
+    }
+    vectors.append(kind, "m1", (4..=700).map(|row| vector(row * 2)).collect(), 1_400).await.unwrap();
+    vectors.append(kind, "m1", (600..=1_500).map(|row| vector(row * 2)).collect(), 3_000).await.unwrap();
+    let expected: Vec<StoredVector> = (1..=1_500).map(|row| vector(row * 2)).collect();
+    assert_eq!(all(vectors).await, expected);
+    assert_eq!(vectors.count(kind).await.unwrap(), 1_500);
+
+    // A packed one, one of the last, one that was never there.
+    for row in [10, 3_000] {
+        assert!(vectors.remove(kind, row).await.unwrap(), "{row}");
+        assert!(!vectors.remove(kind, row).await.unwrap(), "{row} again");
+    }
+    assert!(!vectors.remove(kind, 11).await.unwrap());
+    // Somebody who caught up at the same time does not bring a forgotten one back.
+    vectors.append(kind, "m1", vec![vector(10)], 10).await.unwrap();
+    let left: Vec<StoredVector> =
+        expected.into_iter().filter(|vector| ![10, 3_000].contains(&vector.row)).collect();
+    assert_eq!(all(vectors).await, left);
+    assert_eq!(vectors.count(kind).await.unwrap(), 1_498);
+    vectors.append(kind, "m2", vec![vector(1)], 1).await.unwrap();
+    assert_eq!(all(vectors).await, [vector(1)], "another model begins anew");
+    store.close().await;
+}

@@ -48,9 +48,41 @@ pub enum Created {
 /// # Errors
 /// The folder is missing, not writable or full; the old file is then untouched.
 pub fn replace(path: &Path, content: &[u8], mode: u32, durability: Durability) -> Result<(), FileError> {
-    let staged = stage(path, content, mode, durability)?;
-    staged.persist(path).map_err(|error| FileError::new("writing", path, error.error))?;
-    sync_folder_of(path, durability)
+    prepare(path, content, mode, durability)?.put()
+}
+
+/// A file that is written and not yet in its place; dropped, it leaves nothing.
+#[derive(Debug)]
+pub struct Prepared {
+    staged: tempfile::NamedTempFile,
+    path: PathBuf,
+    durability: Durability,
+}
+
+/// Writes `content` beside `path`, so that what may fail for lack of room has happened before anything
+/// changes.
+///
+/// # Errors
+/// The folder is missing, not writable or full.
+pub fn prepare(
+    path: &Path,
+    content: &[u8],
+    mode: u32,
+    durability: Durability,
+) -> Result<Prepared, FileError> {
+    Ok(Prepared { staged: stage(path, content, mode, durability)?, path: path.to_owned(), durability })
+}
+
+impl Prepared {
+    /// Replaces the file at the path in one step.
+    ///
+    /// # Errors
+    /// The folder is gone or not writable; the old file is then untouched.
+    pub fn put(self) -> Result<(), FileError> {
+        let Self { staged, path, durability } = self;
+        staged.persist(&path).map_err(|error| FileError::new("writing", &path, error.error))?;
+        sync_folder_of(&path, durability)
+    }
 }
 
 /// Makes the file at `path` with `content` unless something of that name stands there already.

@@ -7,7 +7,7 @@ use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::Path;
 
 use nexus_base::failpoint;
-use nexus_base::file::{self, Durability};
+use nexus_base::file::{self, Durability, Prepared};
 use serde_json::{Map, Value};
 
 use crate::ProjectError;
@@ -91,6 +91,19 @@ pub(crate) fn render(value: &Value) -> String {
 /// Replaces the document at `path`.
 pub(crate) fn write(path: &Path, value: &Value, durability: Durability) -> Result<(), ProjectError> {
     write_text(path, &render(value), durability)
+}
+
+/// Writes a document beside `path`, to be put there later.
+pub(crate) fn prepare(path: &Path, value: &Value) -> Result<Prepared, ProjectError> {
+    failpoint::hit("project.write");
+    Ok(file::prepare(path, render(value).as_bytes(), FILE_MODE, Durability::Crash)?)
+}
+
+/// Puts a prepared document in its place.
+pub(crate) fn put(prepared: Prepared) -> Result<(), ProjectError> {
+    prepared.put()?;
+    failpoint::hit("project.written");
+    Ok(())
 }
 
 /// Replaces the text at `path`.

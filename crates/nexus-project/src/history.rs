@@ -1,19 +1,24 @@
 //! `history.json`: the record of closed cycles. It only grows, in place and under the write lock:
 //! existing cycles are never read into memory and written again, so they keep every byte.
 //!
-//! An archiving is: journal, append, sync, remove the archived files, remove the journal. Whoever
-//! takes the lock next and finds a journal finishes that (see [`journal`]).
+//! An archiving is: record in the journal, sync the journal, append, remove the archived files, say so in
+//! the mark. Whoever takes the lock next and finds a mark that says otherwise, or one of an earlier start of
+//! the machine, brings that to an end (see [`recover`]). The history itself is synced when the journal is full.
 
 mod index;
 mod journal;
+mod mark;
+mod recover;
 mod scan;
 mod search;
 mod stored;
 
 use std::fs::File;
-use std::os::unix::fs::FileExt as _;
+use std::hash::{DefaultHasher, Hasher as _};
+use std::os::unix::fs::{FileExt as _, MetadataExt as _};
 use std::path::PathBuf;
 use std::sync::{MutexGuard, PoisonError};
+use std::time::SystemTime;
 
 use nexus_base::clock::Timestamp;
 use nexus_base::failpoint;
@@ -21,9 +26,11 @@ use nexus_base::file::{self, Durability};
 use serde_json::{Map, Value, json};
 
 use crate::document::{self, FILE_MODE};
+use crate::lock::WriteLock;
 use crate::{Project, ProjectError, lock};
 pub(crate) use index::{Index, whole};
-use journal::Journal;
+use journal::{Journal, PAGES, Record};
+use mark::Mark;
 pub(crate) use search::Found;
 
 /// What each cycle we write says about its own form.
@@ -50,6 +57,7 @@ impl Project {
     /// Appends a cycle and removes the files it was made from. The caller holds the write lock.
     pub(crate) fn archive(
         &self,
+        lock: &WriteLock,
         plan: Option<&Map<String, Value>>,
         tasks: &[Value],
         sources: &[Source],
@@ -65,7 +73,7 @@ impl Project {
             "schema_version": CYCLE_VERSION, "completed_at": completed_at, "branch": branch,
             "plan": plan, "tasks": tasks,
         });
-        let total_cycles = self.append(&cycle, sources)?;
+        let (total_cycles, step) = self.append(lock, &cycle, sources)?;
         let mut deleted = Vec::new();
         for source in sources {
             if document::remove(&source.path)? {
@@ -73,7 +81,7 @@ impl Project {
                 deleted.push(name.to_string_lossy().into_owned());
             }
         }
-        document::remove(&self.journal())?;
+        step.end(lock).map_err(|error| ProjectError::file("locking", self.queue(), error))?;
         Ok(Archived { completed_at, branch, total_cycles, deleted })
     }
 
@@ -85,52 +93,84 @@ impl Project {
     /// Searches archived cycles, beside writers.
     pub(crate) fn search(&self, query: &str, last: usize) -> Result<Found, ProjectError> {
         self.check()?;
-        // A journal means that the last append may be half there; who writes next repairs it, and
-        // a reader that may write does so now.
-        if self.journal().exists() {
-            drop(self.write_lock(&[])?);
+        let mut unchanged = lock::share(&self.queue());
+        // The last append may be half there, or lost; who writes next repairs it, and a reader that may
+        // write does so now. One that may not reads what there is.
+        if unchanged.as_ref().is_some_and(|queue| Mark::read(queue).is_none_or(|mark| mark.under_way)) {
+            drop(unchanged.take());
+            drop(self.write_lock(&[]));
+            unchanged = lock::share(&self.queue());
         }
-        let _unchanged = lock::share(&self.queue());
         let index = self.indexed()?;
-        match index.as_ref() {
+        let found = match index.as_ref() {
             Some(index) => search::run(index, &self.history(), query, last),
             None => Ok(Found::default()),
-        }
+        };
+        drop(unchanged);
+        found
     }
 
-    fn append(&self, cycle: &Value, sources: &[Source]) -> Result<usize, ProjectError> {
+    fn append(
+        &self,
+        lock: &WriteLock,
+        cycle: &Value,
+        sources: &[Source],
+    ) -> Result<(usize, Step), ProjectError> {
         let path = self.history();
+        let failed = |error| ProjectError::file("appending to", &path, error);
+        let journal = Journal::open_or_make(&self.journal())?;
+        let mut mark = Mark::read(lock.queue()).unwrap_or_else(Mark::fresh);
         let mut guard = self.indexed()?;
         let Some(index) = guard.as_mut() else {
             let text = document::render(&json!({ "cycles": [cycle] }));
-            let journal = Journal::creation(&text, cycle, sources);
-            journal.write(&self.journal())?;
+            let (record, pages) = journal::render(&Record::creation(&text, cycle, sources), &self.journal())?;
+            if mark.free + pages > PAGES {
+                mark = Mark::fresh();
+            }
+            let step = Step { mark, pages, left: (0, 0) };
+            step.begin(lock, &journal, &record).map_err(failed)?;
             file::replace(&path, text.as_bytes(), FILE_MODE, Durability::PowerLoss)?;
             failpoint::hit("project.archive.created");
-            return Ok(1);
+            return Ok((1, step));
         };
-        let file = File::options()
-            .read(true)
-            .write(true)
-            .open(&path)
-            .map_err(|error| ProjectError::file("opening", &path, error))?;
+        let file = File::options().read(true).write(true).open(&path).map_err(failed)?;
         let old_tail = index.tail(&file, &path)?;
         let addition = addition(cycle, index.count() == 0, &old_tail);
         let new_tail = format!("{addition}{old_tail}");
-        let journal = Journal::append(index.elements_end, &old_tail, &new_tail, cycle, sources);
-        journal.write(&self.journal())?;
-        let appended = put(&file, new_tail.as_bytes(), index.elements_end).and_then(|()| file.sync_data());
-        failpoint::hit("project.archive.synced");
+        let offset = index.elements_end;
+        let about = file.metadata().map_err(failed)?;
+        let mut record =
+            Record::append(&file, offset, old_tail, &new_tail, cycle, sources).map_err(failed)?;
+        let (mut text, mut pages) = journal::render(&record, &self.journal())?;
+        let deferred = pages <= PAGES && mark::knows_the_boot();
+        if !deferred {
+            record.new_tail = None;
+            (text, pages) = journal::render(&record, &self.journal())?;
+        }
+        if mark.free + pages > PAGES || mark.left != (about.len(), about.ino()) {
+            // Records build on what lies before them: it has to be on disk, and then the older ones are done
+            // with.
+            file.sync_data().map_err(failed)?;
+            failpoint::hit("project.archive.synced");
+            mark = Mark::fresh();
+        }
+        let left = (offset + new_tail.len() as u64, about.ino());
+        let step = Step { mark, pages, left };
+        step.begin(lock, &journal, &text).map_err(failed)?;
+        let appended = if deferred { journal.sync() } else { Ok(()) }
+            .inspect(|()| failpoint::hit("project.journal.synced"))
+            .and_then(|()| put(&file, new_tail.as_bytes(), offset))
+            .and_then(|()| if deferred { Ok(()) } else { file.sync_data() });
         if let Err(error) = appended {
             *guard = None;
             drop(guard);
             // A full disk: what is half there goes away again, and the cycle stays open.
-            self.recover()?;
-            return Err(ProjectError::file("appending to", &path, error));
+            self.recover(lock)?;
+            return Err(failed(error));
         }
         index.extend(&file, &path)?;
         stored::note(&self.memory(), index);
-        Ok(index.count())
+        Ok((index.count(), step))
     }
 
     /// Brings the index up to what the file holds now; `None` when there is no file.
@@ -165,6 +205,48 @@ impl Project {
         }
         Ok(guard)
     }
+}
+
+/// An archiving that is under way, as the mark tells it.
+#[derive(Debug)]
+struct Step {
+    mark: Mark,
+    pages: u64,
+    left: (u64, u64),
+}
+
+impl Step {
+    /// Writes the record, and before it that there may be one.
+    fn begin(&self, lock: &WriteLock, journal: &Journal, record: &[u8]) -> std::io::Result<()> {
+        failpoint::hit("project.journal.write");
+        self.mark.begun().write(lock.queue())?;
+        failpoint::hit("project.journal.marked");
+        journal.put(&self.mark, record)?;
+        failpoint::hit("project.journal.written");
+        Ok(())
+    }
+
+    /// Says that nothing is left to do.
+    fn end(self, lock: &WriteLock) -> std::io::Result<()> {
+        let Self { mark, pages, left } = self;
+        mark.ended(pages, left).write(lock.queue())
+    }
+}
+
+/// Tells torn bytes from whole ones; nobody has to be kept from forging it.
+fn checksum(words: impl IntoIterator<Item = u64>) -> u64 {
+    words.into_iter().fold(0x9E37_79B9_7F4A_7C15, |sum: u64, word| {
+        (sum.rotate_left(5) ^ word).wrapping_mul(0x517C_C1B7_2722_0A95)
+    })
+}
+
+/// Returns a number that no other call returned, as far as time and process tell them apart.
+fn one_of_a_kind() -> u64 {
+    let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+    let mut hasher = DefaultHasher::new();
+    hasher.write_u128(since.as_nanos());
+    hasher.write_u32(std::process::id());
+    hasher.finish()
 }
 
 /// Writes in two halves, so that a test can die between them as a real death could.

@@ -28,7 +28,7 @@ const STALE: Duration = Duration::from_secs(30);
 pub(crate) struct WriteLock {
     // The links go before the queue moves on: fields drop in this order.
     _links: Links,
-    _queue: File,
+    queue: File,
 }
 
 #[derive(Debug, Default)]
@@ -71,7 +71,12 @@ impl WriteLock {
             links.0.push(path);
         }
         failpoint::hit("project.locked");
-        Ok(Self { _links: links, _queue: file })
+        Ok(Self { _links: links, queue: file })
+    }
+
+    /// Returns the file we queue on. Whoever has the lock may keep a note in it.
+    pub(crate) fn queue(&self) -> &File {
+        &self.queue
     }
 }
 

@@ -162,9 +162,9 @@ impl Project {
         self.own().join("project.lock")
     }
 
-    /// What an archiving that is under way leaves for whoever comes after a crash.
+    /// What archivings leave for whoever comes after a crash.
     pub(crate) fn journal(&self) -> PathBuf {
-        self.own().join("archive-journal.json")
+        self.own().join("archive-journal.bin")
     }
 
     /// What is remembered about the history, derived from it.
@@ -197,7 +197,7 @@ impl Project {
         self.check()?;
         let all = [self.plan(), self.tasks(), self.history()];
         let lock = WriteLock::acquire(&self.queue(), files, &all.each_ref().map(PathBuf::as_path))?;
-        self.recover()?;
+        self.recover(&lock)?;
         Ok(lock)
     }
 

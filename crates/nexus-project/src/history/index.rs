@@ -7,7 +7,6 @@ use std::hash::{DefaultHasher, Hasher as _};
 use std::io::{self, BufReader};
 use std::os::unix::fs::{FileExt as _, MetadataExt as _};
 use std::path::Path;
-use std::time::SystemTime;
 
 use serde::de::IgnoredAny;
 use serde_json::Value;
@@ -77,7 +76,7 @@ impl Index {
             stamp: stamp(file, path)?,
             witness: 0,
             stored: 0,
-            reading: reading_number(),
+            reading: super::one_of_a_kind(),
         };
         index.read(file, path, From::Start)?;
         Ok(index)
@@ -234,15 +233,6 @@ pub(crate) fn whole(value: &Value) -> Option<u64> {
         )]
         (number >= 0.0 && number.fract() == 0.0 && number < 9e15).then_some(number as u64)
     })
-}
-
-/// Returns a number no other reading has, as far as time and process tell them apart.
-fn reading_number() -> u64 {
-    let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
-    let mut hasher = DefaultHasher::new();
-    hasher.write_u128(since.as_nanos());
-    hasher.write_u32(std::process::id());
-    hasher.finish()
 }
 
 /// Returns what the file system says about the file now.

@@ -1,10 +1,15 @@
-//! The note an archiving leaves before it touches anything, and what whoever finds one does: an
-//! append that is whole is finished, one that is torn is undone, and a history that somebody else
-//! wrote meanwhile is left alone.
+//! The journal of archivings: a file that keeps its size, so that syncing a record costs one write and
+//! no change of the file system's own books. A record holds what is appended to the history and what
+//! stood there, so that the append can be done again after a loss of power and undone after a death
+//! in the middle.
+//!
+//! Records begin at pages of their own: writing one never touches another that counts.
 
 use std::fs::File;
-use std::os::unix::fs::FileExt as _;
+use std::io;
+use std::os::unix::fs::{FileExt as _, MetadataExt as _, OpenOptionsExt as _};
 use std::path::Path;
+use std::time::UNIX_EPOCH;
 
 use nexus_base::failpoint;
 use nexus_base::file::{self, Durability};
@@ -12,160 +17,275 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use sha2::{Digest as _, Sha256};
 
-use super::{Index, Source};
-use crate::document::{self, FILE_MODE};
-use crate::{Project, ProjectError};
+use super::mark::Mark;
+use super::{Source, checksum};
+use crate::document::FILE_MODE;
+use crate::{ProjectError, document};
 
-/// What was about to happen.
+/// Says what this is and in which form.
+const MAGIC: u64 = u64::from_le_bytes(*b"nxredo\x00\x01");
+/// Words before a record: magic, epoch, number, length, checksum.
+const HEAD: usize = 5;
+const PAGE: u64 = 4096;
+/// Pages of the journal: a few dozen cycles between two syncs of the history.
+pub(super) const PAGES: u64 = 64;
+/// Longest record that is read, in bytes; only the text after the last cycle can make one long.
+const LONGEST: u64 = 8 * 1024 * 1024;
+/// How many bytes before an append stand for all before them.
+const WITNESS: u64 = 4096;
+
+/// What an archiving was about to do.
 #[derive(Debug, Serialize, Deserialize)]
-pub(super) struct Journal {
-    /// Where the file changes; nothing when it did not exist.
-    offset: Option<u64>,
+pub(super) struct Record {
+    /// Where the history changes; nothing when it did not exist.
+    pub(super) offset: Option<u64>,
     /// What stood there to its end.
-    old_tail: String,
-    /// Length and hash of what stands there when the append is whole.
-    new_length: u64,
-    new_hash: String,
+    pub(super) old_tail: String,
+    /// What stands there after; nothing when the history is synced at once instead.
+    pub(super) new_tail: Option<String>,
+    /// Length and hash of it.
+    pub(super) new_length: u64,
+    pub(super) new_hash: String,
+    /// Which file it was, and a hash of what stood before the offset.
+    pub(super) identity: Identity,
+    pub(super) witness: String,
     /// Hash of the cycle as compact JSON, by which it is known wherever it stands.
-    cycle_hash: String,
+    pub(super) cycle_hash: String,
     /// Files to remove once the cycle is archived.
-    sources: Vec<Removal>,
+    pub(super) sources: Vec<Removal>,
 }
 
 #[derive(Debug, Serialize, Deserialize)]
-struct Removal {
-    name: String,
-    hash: String,
+pub(super) struct Removal {
+    pub(super) name: String,
+    pub(super) hash: String,
 }
 
-/// How far the append got.
-#[derive(Debug, PartialEq, Eq)]
-enum Progress {
-    NotBegun,
-    Whole,
-    Torn,
-    WrittenByOthers,
+/// Which file a history is. Its number alone may be given to another file; the time it was made tells
+/// them apart, where the file system keeps it.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Identity {
+    inode: u64,
+    born: Option<u64>,
+}
+
+impl Identity {
+    pub(super) fn of(file: &File) -> io::Result<Self> {
+        let about = file.metadata()?;
+        let born = about.created().ok().and_then(|at| at.duration_since(UNIX_EPOCH).ok());
+        Ok(Self { inode: about.ino(), born: born.and_then(|since| u64::try_from(since.as_nanos()).ok()) })
+    }
+}
+
+impl Record {
+    pub(super) fn creation(text: &str, cycle: &Value, sources: &[Source]) -> Self {
+        Self {
+            offset: None,
+            old_tail: String::new(),
+            new_tail: None,
+            new_length: text.len() as u64,
+            new_hash: hash(text.as_bytes()),
+            identity: Identity::default(),
+            witness: String::new(),
+            cycle_hash: hash(cycle.to_string().as_bytes()),
+            sources: removals(sources),
+        }
+    }
+
+    pub(super) fn append(
+        history: &File,
+        offset: u64,
+        old: String,
+        new: &str,
+        cycle: &Value,
+        sources: &[Source],
+    ) -> io::Result<Self> {
+        Ok(Self {
+            offset: Some(offset),
+            old_tail: old,
+            new_tail: Some(new.to_owned()),
+            identity: Identity::of(history)?,
+            witness: witness(history, offset)?,
+            ..Self::creation(new, cycle, sources)
+        })
+    }
+}
+
+/// Returns a hash of what stands before `offset`.
+pub(super) fn witness(history: &File, offset: u64) -> io::Result<String> {
+    let start = offset.saturating_sub(WITNESS);
+    let mut bytes = vec![0; usize::try_from(offset - start).unwrap_or(0)];
+    history.read_exact_at(&mut bytes, start)?;
+    Ok(hash(&bytes))
+}
+
+/// The journal's file.
+#[derive(Debug)]
+pub(super) struct Journal {
+    file: File,
 }
 
 impl Journal {
-    pub(super) fn creation(text: &str, cycle: &Value, sources: &[Source]) -> Self {
-        Self::new(None, "", text, cycle, sources)
-    }
-
-    pub(super) fn append(offset: u64, old: &str, new: &str, cycle: &Value, sources: &[Source]) -> Self {
-        Self::new(Some(offset), old, new, cycle, sources)
-    }
-
-    fn new(offset: Option<u64>, old: &str, new: &str, cycle: &Value, sources: &[Source]) -> Self {
-        let removal = |source: &Source| Removal {
-            name: source.path.file_name().unwrap_or_default().to_string_lossy().into_owned(),
-            hash: hash(&source.bytes),
-        };
-        Self {
-            offset,
-            old_tail: old.to_owned(),
-            new_length: new.len() as u64,
-            new_hash: hash(new.as_bytes()),
-            cycle_hash: hash(cycle.to_string().as_bytes()),
-            sources: sources.iter().map(removal).collect(),
+    /// Opens the journal; `None` when there is none or something else stands in its place.
+    pub(super) fn open(path: &Path) -> Result<Option<Self>, ProjectError> {
+        let flags = i32::try_from(rustix::fs::OFlags::NOFOLLOW.bits()).unwrap_or(0);
+        match File::options().read(true).write(true).custom_flags(flags).open(path) {
+            Ok(file) if file.metadata().is_ok_and(|about| about.is_file() && about.len() >= PAGES * PAGE) => {
+                Ok(Some(Self { file }))
+            }
+            Ok(_) => Ok(None),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+            Err(error) => Err(ProjectError::file("opening", path, error)),
         }
     }
 
-    /// Puts the journal there in one step. It is not synced: it answers for the death of a process. A
-    /// loss of power is answered for by the sync of the history, before which nothing is removed.
-    pub(super) fn write(&self, path: &Path) -> Result<(), ProjectError> {
-        let text = serde_json::to_vec(self).map_err(|error| document::damaged_by(path, &error))?;
-        failpoint::hit("project.journal.write");
-        file::replace(path, &text, FILE_MODE, Durability::Crash)?;
-        failpoint::hit("project.journal.written");
-        Ok(())
-    }
-
-    fn progress(&self, path: &Path) -> Result<Progress, ProjectError> {
-        let Some(file) = document::open(path)? else {
-            return Ok(if self.offset.is_none() { Progress::NotBegun } else { Progress::WrittenByOthers });
-        };
-        let failed = |error| ProjectError::file("reading", path, error);
-        let size = file.metadata().map_err(failed)?.len();
-        let offset = self.offset.unwrap_or(0);
-        let tail_length = size.saturating_sub(offset);
-        if tail_length <= self.new_length.max(self.old_tail.len() as u64) {
-            let mut tail = vec![0; usize::try_from(tail_length).unwrap_or(0)];
-            file.read_exact_at(&mut tail, offset.min(size)).map_err(failed)?;
-            if hash(&tail) == self.new_hash {
-                return Ok(Progress::Whole);
-            }
-            if self.offset.is_some() && tail == self.old_tail.as_bytes() {
-                return Ok(Progress::NotBegun);
-            }
+    /// Opens the journal, making it first where there is none. Made with all its blocks written and
+    /// synced: from then on a record changes nothing but bytes.
+    pub(super) fn open_or_make(path: &Path) -> Result<Self, ProjectError> {
+        if let Some(journal) = Self::open(path)? {
+            return Ok(journal);
         }
-        // Neither before nor after. Sound text comes from somebody else; the cycle may be in it.
-        match Index::build(&file, path) {
-            Ok(_) if self.is_in(path)? => Ok(Progress::Whole),
-            Ok(_) => Ok(Progress::WrittenByOthers),
-            Err(ProjectError::Damaged { .. }) if self.offset.is_some() && size >= offset => {
-                Ok(Progress::Torn)
-            }
-            Err(ProjectError::Damaged { .. }) => Ok(Progress::WrittenByOthers),
-            Err(error) => Err(error),
+        let empty = vec![0; usize::try_from(PAGES * PAGE).unwrap_or(0)];
+        file::replace(path, &empty, FILE_MODE, Durability::PowerLoss)?;
+        failpoint::hit("project.journal.made");
+        Self::open(path)?.ok_or_else(|| {
+            let error = io::Error::new(io::ErrorKind::InvalidData, "shorter than it was written");
+            ProjectError::file("opening", path, error)
+        })
+    }
+
+    /// Writes a record at the page that is free, not synced.
+    pub(super) fn put(&self, mark: &Mark, text: &[u8]) -> io::Result<()> {
+        let head = head(mark.epoch, mark.count, text);
+        let mut bytes: Vec<u8> = head.into_iter().flat_map(u64::to_le_bytes).collect();
+        bytes.extend_from_slice(text);
+        self.file.write_all_at(&bytes, mark.free * PAGE)
+    }
+
+    pub(super) fn sync(&self) -> io::Result<()> {
+        self.file.sync_data()
+    }
+
+    /// Returns the record that is being carried out.
+    pub(super) fn under_way(&self, mark: &Mark) -> Option<Record> {
+        self.read(mark.free, Some((mark.epoch, mark.count))).map(|(_, record, _)| record)
+    }
+
+    /// Returns the records of the epoch that was begun last, as far as they are whole.
+    pub(super) fn records(&self) -> Vec<Record> {
+        let mut records = Vec::new();
+        let Some((epoch, first, mut page)) = self.read(0, None) else { return records };
+        records.push(first);
+        while let Some((_, record, pages)) = self.read(page, Some((epoch, records.len() as u64))) {
+            records.push(record);
+            page += pages;
         }
+        records
     }
 
-    fn is_in(&self, path: &Path) -> Result<bool, ProjectError> {
-        let Some(history) = document::read_object(path)? else { return Ok(false) };
-        let cycles = history.get("cycles").and_then(Value::as_array);
-        // Newest first: that is where it would be.
-        let mut newest_first = cycles.into_iter().flatten().rev();
-        Ok(newest_first.any(|cycle| hash(cycle.to_string().as_bytes()) == self.cycle_hash))
+    /// Makes every record void. Whatever they were about is on disk.
+    pub(super) fn forget(&self) -> io::Result<()> {
+        self.file.set_len(PAGES * PAGE)?;
+        self.file.write_all_at(&[0; HEAD * 8], 0)?;
+        self.file.sync_data()
     }
 
-    fn undo(&self, path: &Path) -> Result<(), ProjectError> {
-        let failed = |error| ProjectError::file("repairing", path, error);
-        let offset = self.offset.unwrap_or(0);
-        let file = File::options().write(true).open(path).map_err(failed)?;
-        file.write_all_at(self.old_tail.as_bytes(), offset).map_err(failed)?;
-        failpoint::hit("project.journal.undoing");
-        file.set_len(offset + self.old_tail.len() as u64).map_err(failed)?;
-        file.sync_all().map_err(failed)
+    /// Reads the record at a page, if one of that epoch and number is there: its epoch, itself, its pages.
+    fn read(&self, page: u64, wanted: Option<(u64, u64)>) -> Option<(u64, Record, u64)> {
+        let mut bytes = [0; HEAD * 8];
+        self.file.read_exact_at(&mut bytes, page * PAGE).ok()?;
+        let mut words = [0; HEAD];
+        for (word, bytes) in words.iter_mut().zip(bytes.chunks_exact(8)) {
+            *word = bytes.try_into().map(u64::from_le_bytes).unwrap_or_default();
+        }
+        let [_, epoch, number, length, _] = words;
+        let (wanted_epoch, wanted_number) = wanted.unwrap_or((epoch, 0));
+        if (epoch, number) != (wanted_epoch, wanted_number) || length > LONGEST {
+            return None;
+        }
+        let mut text = vec![0; usize::try_from(length).ok()?];
+        self.file.read_exact_at(&mut text, page * PAGE + HEAD as u64 * 8).ok()?;
+        if words != head(epoch, number, &text) {
+            return None;
+        }
+        Some((epoch, serde_json::from_slice(&text).ok()?, pages(&text)))
     }
 }
 
-impl Project {
-    /// Finishes or undoes an archiving that a crash cut off. The caller holds the write lock.
-    pub(crate) fn recover(&self) -> Result<(), ProjectError> {
-        let path = self.journal();
-        let Some(bytes) = document::read_bytes(&path)? else { return Ok(()) };
-        // A journal is written in one step, so one that cannot be read is none of ours.
-        let Ok(journal) = serde_json::from_slice::<Journal>(&bytes) else {
-            return document::remove(&path).map(drop);
-        };
-        match journal.progress(&self.history())? {
-            Progress::NotBegun | Progress::WrittenByOthers => {}
-            Progress::Torn => journal.undo(&self.history())?,
-            Progress::Whole => {
-                // A journal is a file like any other: it may name only what archiving removes.
-                let known = |removal: &&Removal| matches!(removal.name.as_str(), "plan.json" | "tasks.json");
-                for removal in journal.sources.iter().filter(known) {
-                    let source = self.state().join(&removal.name);
-                    let same =
-                        document::read_bytes(&source)?.is_some_and(|bytes| hash(&bytes) == removal.hash);
-                    if same {
-                        document::remove(&source)?;
-                    }
-                }
-            }
-        }
-        failpoint::hit("project.journal.done");
-        document::remove(&path).map(drop)
-    }
+/// Renders a record, and says how many pages it takes.
+pub(super) fn render(record: &Record, path: &Path) -> Result<(Vec<u8>, u64), ProjectError> {
+    let text = serde_json::to_vec(record).map_err(|error| document::damaged_by(path, &error))?;
+    let pages = pages(&text);
+    Ok((text, pages))
 }
 
-fn hash(bytes: &[u8]) -> String {
-    let digest = Sha256::digest(bytes);
-    digest.iter().fold(String::with_capacity(64), |mut text, byte| {
-        use std::fmt::Write as _;
-        // Writing to a String cannot fail.
-        let _ = write!(text, "{byte:02x}");
-        text
-    })
+fn pages(text: &[u8]) -> u64 {
+    (HEAD as u64 * 8 + text.len() as u64).div_ceil(PAGE)
+}
+
+fn head(epoch: u64, number: u64, text: &[u8]) -> [u64; HEAD] {
+    let length = text.len() as u64;
+    let (words, rest) = text.as_chunks::<8>();
+    let words = words.iter().map(|word| u64::from_le_bytes(*word));
+    let sum = checksum(
+        [MAGIC, epoch, number, length].into_iter().chain(words).chain(rest.iter().copied().map(u64::from)),
+    );
+    [MAGIC, epoch, number, length, sum]
+}
+
+fn removals(sources: &[Source]) -> Vec<Removal> {
+    let removal = |source: &Source| Removal {
+        name: source.path.file_name().unwrap_or_default().to_string_lossy().into_owned(),
+        hash: hash(&source.bytes),
+    };
+    sources.iter().map(removal).collect()
+}
+
+pub(super) fn hash(bytes: &[u8]) -> String {
+    nexus_base::id::to_hex(&Sha256::digest(bytes))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn record(number: usize, length: usize) -> Record {
+        Record {
+            old_tail: number.to_string(),
+            new_tail: Some("x".repeat(length)),
+            ..Record::creation("", &Value::Null, &[])
+        }
+    }
+
+    #[test]
+    fn records_of_the_last_epoch_are_read_until_one_is_torn() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("journal");
+        let journal = Journal::open_or_make(&path).unwrap();
+        assert!(journal.records().is_empty());
+        let write = |mark: &mut Mark, length| {
+            let (text, pages) = render(&record(usize::try_from(mark.count).unwrap(), length), &path).unwrap();
+            journal.put(mark, &text).unwrap();
+            mark.count += 1;
+            mark.free += pages;
+        };
+        let mut first = Mark::fresh();
+        for length in [10, 5000, 20, 3000] {
+            write(&mut first, length);
+        }
+        let lengths = || -> Vec<usize> {
+            journal.records().iter().map(|record| record.new_tail.as_ref().unwrap().len()).collect()
+        };
+        assert_eq!(lengths(), [10, 5000, 20, 3000]);
+        // A new epoch lies over the old one; what is behind its end counts no more.
+        let mut second = Mark::fresh();
+        write(&mut second, 7);
+        assert_eq!(lengths(), [7]);
+        write(&mut second, 8);
+        assert_eq!(lengths(), [7, 8]);
+        journal.file.write_all_at(b"torn", PAGE + 100).unwrap();
+        assert_eq!(lengths(), [7]);
+        journal.forget().unwrap();
+        assert!(journal.records().is_empty());
+    }
 }

@@ -13,6 +13,7 @@ use std::path::Path;
 use nexus_base::failpoint;
 use nexus_base::file::{self, Durability};
 
+use super::checksum;
 use super::index::{Entry, Index, Stamp, WORDS};
 use crate::document::{self, FILE_MODE};
 
@@ -102,7 +103,7 @@ fn marked(stamp: Stamp, reading: u64) -> [u64; MARK] {
         reading,
     ];
     let [magic, device, inode, size, seconds, nanoseconds, reading] = words;
-    [magic, device, inode, size, seconds, nanoseconds, reading, checksum(&words)]
+    [magic, device, inode, size, seconds, nanoseconds, reading, checksum(words)]
 }
 
 fn encode(index: &Index) -> Vec<u64> {
@@ -110,7 +111,7 @@ fn encode(index: &Index) -> Vec<u64> {
     words.extend([index.entries.len() as u64, index.elements_end, index.highest_plan_id, index.witness, 0]);
     words.extend(index.entries.iter().flat_map(|entry| [entry.offset, entry.length as u64]));
     words.extend(&index.filters);
-    let sum = checksum(&words);
+    let sum = checksum(words.iter().copied());
     if let Some(place) = words.get_mut(HEAD - 1) {
         *place = sum;
     }
@@ -124,7 +125,8 @@ fn decode(body: &[u64], stamp: Stamp, reading: u64) -> Option<Index> {
     if rest.len() != count.checked_mul(2 + WORDS)? || elements_end > stamp.size {
         return None;
     }
-    let whole = checksum_of([&[count as u64, elements_end, highest_plan_id, witness, 0], rest].into_iter());
+    let head = [count as u64, elements_end, highest_plan_id, witness, 0];
+    let whole = checksum(head.into_iter().chain(rest.iter().copied()));
     if whole != sum {
         return None;
     }
@@ -154,17 +156,6 @@ fn decode(body: &[u64], stamp: Stamp, reading: u64) -> Option<Index> {
 
 fn in_bytes(words: &[u64]) -> Vec<u8> {
     words.iter().flat_map(|word| word.to_le_bytes()).collect()
-}
-
-fn checksum(words: &[u64]) -> u64 {
-    checksum_of(std::iter::once(words))
-}
-
-/// Tells a torn file from a whole one; nobody has to be kept from forging it.
-fn checksum_of<'words>(parts: impl Iterator<Item = &'words [u64]>) -> u64 {
-    parts.flatten().fold(0x9E37_79B9_7F4A_7C15, |sum: u64, word| {
-        (sum.rotate_left(5) ^ word).wrapping_mul(0x517C_C1B7_2722_0A95)
-    })
 }
 
 #[cfg(test)]

@@ -13,7 +13,7 @@ const SHOWN: u64 = 10;
 
 pub(super) fn close(project: &Project) -> Result<Value, ProjectError> {
     let (plan_path, tasks_path, history) = (project.plan(), project.tasks(), project.history());
-    let _lock = project.write_lock(&[&plan_path, &tasks_path, &history])?;
+    let lock = project.write_lock(&[&plan_path, &tasks_path, &history])?;
     let mut sources = Vec::new();
     let mut take = |path| {
         let Some(bytes) = document::read_bytes(path)? else { return Ok(None) };
@@ -28,7 +28,7 @@ pub(super) fn close(project: &Project) -> Result<Value, ProjectError> {
         Some(Value::Array(tasks)) => tasks.clone(),
         Some(_) => return Err(document::damaged(&tasks_path, 1, 1, "`tasks` is no list")),
     };
-    let archived = project.archive(plan.as_ref(), &tasks, &sources)?;
+    let archived = project.archive(&lock, plan.as_ref(), &tasks, &sources)?;
     let issues = plan.as_ref().and_then(|plan| plan.get("issues")).and_then(Value::as_array);
     let decisions = issues.into_iter().flatten().filter(|issue| is_decided(issue)).count();
     let topic = plan.as_ref().and_then(|plan| plan.get("topic"));

@@ -22,14 +22,12 @@ pub(super) fn start(project: &Project, arguments: &Arguments<'_>) -> Result<Valu
         return Err(ProjectError::Parameter("issues must not hold an empty title".to_owned()));
     }
     let (path, history) = (project.plan(), project.history());
-    let _lock = project.write_lock(&[&path, &history])?;
+    let lock = project.write_lock(&[&path, &history])?;
     let previous = document::read_bytes(&path)?;
     let archived = previous.is_some();
-    if let Some(bytes) = previous {
-        let plan = document::object(&path, &bytes)?;
-        project.archive(Some(&plan), &[], &[Source { path: path.clone(), bytes }])?;
-    }
-    let id = project.highest_plan_id()? + 1;
+    let old = previous.as_ref().map(|bytes| document::object(&path, bytes)).transpose()?;
+    let old_id = old.as_ref().and_then(|plan| crate::history::whole(plan.get("id")?)).unwrap_or(0);
+    let id = project.highest_plan_id()?.max(old_id) + 1;
     let issues: Vec<Value> = titles
         .iter()
         .zip(1_u64..)
@@ -39,7 +37,12 @@ pub(super) fn start(project: &Project, arguments: &Arguments<'_>) -> Result<Valu
         "id": id, "topic": topic, "issues": issues, "research_summary": research,
         "created_at": Timestamp::now().to_string(),
     });
-    document::write(&path, &plan, Durability::Crash)?;
+    // Written before the old one goes: on a full disk neither happens.
+    let prepared = document::prepare(&path, &plan)?;
+    if let (Some(plan), Some(bytes)) = (&old, previous) {
+        project.archive(&lock, Some(plan), &[], &[Source { path, bytes }])?;
+    }
+    document::put(prepared)?;
     Ok(json!({
         "created": true, "plan_id": id, "topic": topic, "issueCount": titles.len(), "previousArchived": archived,
     }))

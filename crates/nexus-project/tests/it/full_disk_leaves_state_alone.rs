@@ -60,7 +60,8 @@ fn every_tool_that_writes_says_so_and_changes_nothing() {
     ask(&project, Tool::PlanStart, plan());
     ask(&project, Tool::TaskClose, json!({}));
     ask(&project, Tool::PlanStart, plan());
-    ask(&project, Tool::TaskAdd, json!({ "title": "t", "context": "c" }));
+    // Long enough that the cycle finds no room in what its file has left of a page.
+    ask(&project, Tool::TaskAdd, json!({ "title": "t", "context": "c".repeat(9000) }));
     ask(&project, Tool::ArtifactWrite, json!({ "filename": "a.md", "content": "before" }));
     disk.fill();
     let before = files(folder.path());

@@ -34,7 +34,8 @@ pub use register::{RegisterError, Registration, check, register};
 pub use runner::{Handled, Merged, Ran, Runner, RunnerParts, Tried, Watch};
 pub use seed::{SEED_STEPS, SeedError, SeedReport, seed};
 pub use shipped::{
-    BootMd, CommandLogger, Episode, MEMORY_CONTEXT, Reader, SHIPPED, Shipped, Tell, Writer, WriterParts, view,
+    BootMd, CommandLogger, Episode, MEMORY_CONTEXT, OpenTurn, Reader, SHIPPED, Shipped, Tell, Writer,
+    WriterParts, view,
 };
 pub use triggers::Triggers;
 pub use verdict::{Cost, Verdict};

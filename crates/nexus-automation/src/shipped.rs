@@ -19,7 +19,7 @@ pub use self::boot_md::BootMd;
 pub use self::command_logger::CommandLogger;
 pub use self::episodes::{Episode, Tell};
 pub use self::reader::{MEMORY_CONTEXT, Reader, view};
-pub use self::writer::{Writer, WriterParts};
+pub use self::writer::{OpenTurn, Writer, WriterParts};
 
 /// Version of the shipped definitions.
 const SEED_VERSION: u32 = 1;

@@ -4,9 +4,10 @@ use std::fs::OpenOptions;
 use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 
+use nexus_base::failpoint;
 use nexus_base::id::{EventId, FactId};
-use nexus_store::NotForgotten;
 use nexus_store::embeddings::VectorKind;
+use nexus_store::{Forgetting, NotForgotten};
 
 use crate::memory::{Memory, MemoryError};
 
@@ -27,14 +28,23 @@ pub struct ForgottenFact {
 /// What was forgotten with a source.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ForgottenSource {
-    /// The event.
-    pub event: EventId,
+    /// The event; none when a fact came from nowhere.
+    pub event: Option<EventId>,
     /// Facts that went with it.
     pub facts: Vec<FactId>,
     /// Rows that were overwritten.
     pub rows: u64,
-    /// What to look for in other files.
-    pub quotes: Vec<String>,
+    /// Files beside the databases in which it was overwritten.
+    pub files: Vec<PathBuf>,
+}
+
+/// The files beside the databases that may quote what was said.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Beside {
+    /// Everything below it is looked through.
+    pub folder: PathBuf,
+    /// But not these.
+    pub except: Vec<PathBuf>,
 }
 
 impl Memory {
@@ -49,61 +59,86 @@ impl Memory {
             Some(event) => self.events.get(event).await?.map(|event| event.id),
             None => None,
         };
-        self.forget(id.clone()).await?;
-        self.store.scrub().await?;
+        let forgetting = self.store.forget_fact(id.clone()).await?.ok_or_else(|| unknown(id.as_str()))?;
+        self.clean_up(&forgetting).await?;
         Ok(ForgottenFact { id, source })
     }
 
     /// Overwrites the source of a fact, or an event, with everything that was said and done because of
-    /// it and every row that quotes it, and writes the files anew.
+    /// it, every row and every file that quotes it, and writes the databases anew. What a crash cuts off
+    /// is completed by [`Memory::finish_forgetting`].
     ///
     /// # Errors
     /// See [`MemoryError`]; there is no such thing, or it is still being worked on.
-    pub async fn forget_source(&self, fact_or_event: &str) -> Result<ForgottenSource, MemoryError> {
+    pub async fn forget_source(
+        &self,
+        fact_or_event: &str,
+        beside: &Beside,
+    ) -> Result<ForgottenSource, MemoryError> {
         let fact = self.facts.fact(FactId::new(fact_or_event)).await?;
-        let event = match &fact {
-            Some(fact) => match &fact.source_event_id {
-                Some(event) => event.clone(),
+        let event = match fact {
+            Some(fact) => match fact.source_event_id.clone() {
+                Some(event) => event,
                 None => {
-                    self.forget(fact.id.clone()).await?;
-                    self.store.scrub().await?;
-                    let facts = vec![fact.id.clone()];
-                    let event = EventId::new("");
-                    return Ok(ForgottenSource { event, facts, rows: 1, quotes: vec![fact.text.clone()] });
+                    let forgetting = self.store.note_forgetting_fact(&fact).await?;
+                    return self.carry_out(forgetting, beside).await;
                 }
             },
             None => EventId::new(fact_or_event),
         };
-        // Facts first: their rows are needed to find their vectors.
-        let facts = self.facts.facts_from(event.clone()).await?;
-        let forgotten = match self.store.forget_source(event.clone()).await? {
-            Ok(forgotten) => forgotten,
-            Err(NotForgotten::Unknown) => return Err(unknown(fact_or_event)),
-            Err(NotForgotten::Busy) => return Err(MemoryError::Busy { event }),
-        };
-        for row in &forgotten.turns {
-            self.index.forget(VectorKind::Turn, *row).await?;
+        match self.store.note_forgetting(event.clone()).await? {
+            Ok(forgetting) => self.carry_out(forgetting, beside).await,
+            Err(NotForgotten::Unknown) => Err(unknown(fact_or_event)),
+            Err(NotForgotten::Busy) => Err(MemoryError::Busy { event }),
         }
-        self.index.reload(VectorKind::Fact).await;
-        self.embeddings_of_missing_facts().await?;
-        self.store.scrub().await?;
-        Ok(ForgottenSource {
-            event,
-            facts: facts.into_iter().map(|fact| fact.id).collect(),
-            rows: forgotten.rows,
-            quotes: forgotten.quotes,
-        })
     }
 
-    /// Removes vectors whose fact is gone.
-    async fn embeddings_of_missing_facts(&self) -> Result<(), MemoryError> {
-        let known = self.facts.visible_rows(nexus_store::memory::FactFilter::default()).await?;
-        let embeddings = self.store.embeddings();
-        let stored: Vec<i64> =
-            embeddings.visit(VectorKind::Fact, |rows: &mut Vec<i64>, view| rows.push(view.row)).await?;
-        for row in stored.into_iter().filter(|row| known.binary_search(row).is_err()) {
-            embeddings.remove(VectorKind::Fact, row).await?;
+    /// Completes what was to be forgotten and was cut off; returns how much that was.
+    ///
+    /// # Errors
+    /// See [`MemoryError`].
+    pub async fn finish_forgetting(&self, beside: &Beside) -> Result<usize, MemoryError> {
+        let unfinished = self.store.unfinished_forgetting().await?;
+        let count = unfinished.len();
+        for forgetting in unfinished {
+            self.carry_out(forgetting, beside).await?;
         }
+        Ok(count)
+    }
+
+    async fn carry_out(
+        &self,
+        forgetting: Forgetting,
+        beside: &Beside,
+    ) -> Result<ForgottenSource, MemoryError> {
+        let (mut rows, mut files) = (0, Vec::new());
+        if !forgetting.is_overwritten {
+            rows = self.store.overwrite(&forgetting).await?;
+            let (Beside { folder, except }, quotes) = (beside.clone(), forgetting.quotes.clone());
+            let wiped = tokio::task::spawn_blocking(move || wipe_files(&folder, &except, &quotes)).await;
+            files = wiped
+                .map_err(|_| MemoryError::Interrupted)?
+                .map_err(|source| MemoryError::Files { source })?;
+            failpoint::hit("forget.files_wiped");
+            self.store.forgetting_overwritten(&forgetting).await?;
+        }
+        self.clean_up(&forgetting).await?;
+        let Forgetting { event, facts, .. } = forgetting;
+        Ok(ForgottenSource { event, facts, rows, files })
+    }
+
+    /// Removes vectors and what is left in unused parts of the files.
+    async fn clean_up(&self, forgetting: &Forgetting) -> Result<(), MemoryError> {
+        let Forgetting { turns, quoting, fact_rows, .. } = forgetting;
+        for row in turns.iter().chain(quoting) {
+            self.index.forget(VectorKind::Turn, *row).await?;
+        }
+        for row in fact_rows {
+            self.index.forget(VectorKind::Fact, *row).await?;
+        }
+        self.store.scrub().await?;
+        failpoint::hit("forget.scrubbed");
+        self.store.forgetting_done(forgetting.id()).await?;
         Ok(())
     }
 }
@@ -115,10 +150,7 @@ fn unknown(id: &str) -> MemoryError {
 /// Overwrites quotes in the files below a folder where they stand, keeping each file as long as it
 /// was: a log stays open for whoever writes it. Folders in `except` and links are left alone. Returns
 /// the files that were changed.
-///
-/// # Errors
-/// A file could not be read or written.
-pub fn wipe_files(folder: &Path, except: &[PathBuf], quotes: &[String]) -> io::Result<Vec<PathBuf>> {
+fn wipe_files(folder: &Path, except: &[PathBuf], quotes: &[String]) -> io::Result<Vec<PathBuf>> {
     let mut changed = Vec::new();
     let mut folders = vec![folder.to_owned()];
     let mut seen = 0;

@@ -133,13 +133,6 @@ impl Index {
         Ok(())
     }
 
-    /// Lets go of a kind, so that the next question reads it anew.
-    pub(crate) async fn reload(&self, kind: VectorKind) {
-        let shelf = self.shelf(kind);
-        let _nobody_appends = shelf.turnstile.lock().await;
-        *shelf.loaded.write().unwrap_or_else(PoisonError::into_inner) = None;
-    }
-
     /// Lets go of what nobody has asked for during `idle`; returns whether anything is still held.
     pub(crate) fn rest(&self, idle: Duration) -> bool {
         let now = Timestamp::now();

@@ -1,6 +1,7 @@
 //! Learning: facts found in what was said become rows, once each, with whose words they are and whom
 //! they are about. Nobody but the owner changes what is known of the owner.
 
+use nexus_base::failpoint;
 use nexus_base::id::{EntityId, EventId, FactId};
 use nexus_store::identity::{Entity, Mentioned, OWNER_ID};
 use nexus_store::memory::{FactFilter, NewEpisode, NewFact};
@@ -75,6 +76,7 @@ impl Memory {
                 events: stretch.iter().map(|(id, _)| id.clone()).collect(),
             };
             self.facts.put_episode(episode).await?;
+            failpoint::hit("learn.episode");
         }
         Ok(())
     }
@@ -95,6 +97,7 @@ impl Memory {
             .collect();
         let about = fact.about_speaker.then(|| speaker.clone()).flatten();
         let found = self.identity.mention(about.clone(), mentioned, utterance.at).await?;
+        failpoint::hit("learn.mentioned");
         learnt.entities.extend(found.iter().filter(|(_, is_new)| *is_new).map(|(id, _)| id.clone()));
         let mut entity_ids: Vec<EntityId> = found.into_iter().map(|(id, _)| id).collect();
         entity_ids.extend(about);
@@ -111,6 +114,7 @@ impl Memory {
                 conversation,
             }])
             .await?;
+        failpoint::hit("learn.fact");
         for fact in added {
             if fact.is_new { learnt.added.push(fact.id) } else { learnt.known.push(fact.id) }
         }
@@ -155,6 +159,7 @@ impl Memory {
         let (Voice::Owner, Some(owner)) = (voice, owner) else { return Ok(()) };
         if owner.name != name {
             self.identity.rename_entity(owner.id.clone(), &name).await?;
+            failpoint::hit("learn.named");
             learnt.owner_name = Some(name);
         }
         Ok(())

@@ -23,7 +23,7 @@ mod vectors;
 pub use answer::{Explanation, ItemId, RecallAnswer, Recalled};
 pub use extract::extract;
 pub use fact::{LONGEST_FACT, Provenance};
-pub use forget::{ForgottenFact, ForgottenSource, wipe_files};
+pub use forget::{Beside, ForgottenFact, ForgottenSource};
 pub use memory::{Memory, MemoryError, VectorCounts};
 pub use request::{Budget, HIGHEST_LIMIT, LONGEST_QUERY, RecallRequest, Scope, Viewer};
 pub use utterance::{Extracted, FactKind, LONGEST_UTTERANCE, Learnt, Mention, Utterance, Voice};

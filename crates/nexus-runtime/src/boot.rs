@@ -189,6 +189,7 @@ where
     runtime.shared.workshop.models.look_around();
     tokio::spawn(crate::memory_keeper::keep(
         runtime.shared.workshop.memory.clone(),
+        crate::memory_desk::beside(&options.layout),
         runtime.shared.stopping.clone(),
     ));
     check_credentials(options);

@@ -52,6 +52,7 @@ pub(crate) struct Automations {
     workshop: Arc<Workshop>,
     thinker: Arc<Thinker>,
     voice: Arc<SystemVoice>,
+    writer: Arc<Writer>,
     /// What the owner and the assistant were called when memory was last told.
     introduced: tokio::sync::Mutex<Option<String>>,
     learn: Learner,
@@ -118,7 +119,7 @@ impl Automations {
             Arc::clone(&reflection),
             with_model(|memory| memory.reader),
         );
-        let writer = Writer::new(WriterParts {
+        let writer = Arc::new(Writer::new(WriterParts {
             store: (*store).clone(),
             layout: options.layout.clone(),
             learn: Arc::new(learn.clone()),
@@ -127,12 +128,12 @@ impl Automations {
             reflection,
             with_model: with_model(|memory| memory.writer),
             episodes: told_of_episodes(Arc::clone(&own)),
-        });
+        }));
         let logger = CommandLogger::new(options.layout.command_log(), Arc::clone(redactor));
         let boot_md = BootMd::new(&options.layout, Arc::clone(&voice) as Arc<dyn Speak>, trusted());
         let builtins: [(&str, Arc<dyn Handler>); 4] = [
             ("memory-reader", Arc::new(reader)),
-            ("memory-writer", Arc::new(writer)),
+            ("memory-writer", Arc::clone(&writer) as Arc<dyn Handler>),
             ("command-logger", Arc::new(logger)),
             ("boot-md", Arc::new(boot_md)),
         ];
@@ -156,6 +157,7 @@ impl Automations {
             workshop: Arc::clone(workshop),
             thinker,
             voice,
+            writer,
             introduced: tokio::sync::Mutex::default(),
             learn,
         })

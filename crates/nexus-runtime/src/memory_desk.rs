@@ -1,13 +1,9 @@
 //! Memory as the owner uses it: the same answers for the control plane and for the command while no
 //! daemon runs.
 
-use std::path::PathBuf;
-
 use nexus_base::id::{EntityId, FactId};
 use nexus_identity::{DataLevel, Permissions};
-use nexus_memory::{
-    Budget, Memory, MemoryError, Provenance, RecallRequest, Recalled, Scope, Viewer, wipe_files,
-};
+use nexus_memory::{Beside, Budget, Memory, MemoryError, Provenance, RecallRequest, Recalled, Scope, Viewer};
 use nexus_protocol::memory::{
     MemoryAdd, MemoryAdded, MemoryBudget, MemoryChangesOf, MemoryEntities, MemoryEntity, MemoryForget,
     MemoryForgotten, MemoryFound, MemoryItem, MemoryRecall, MemoryScope, MemoryStats,
@@ -104,6 +100,7 @@ impl MemoryDesk {
     /// # Errors
     /// See [`MemoryError`].
     pub async fn forget(&self, asked: MemoryForget) -> Result<MemoryForgotten, MemoryError> {
+        self.memory.finish_forgetting(&beside(&self.layout)).await?;
         if !asked.source {
             let forgotten = self.memory.forget_fact(FactId::new(asked.id)).await?;
             return Ok(MemoryForgotten {
@@ -114,24 +111,14 @@ impl MemoryDesk {
                 files: Vec::new(),
             });
         }
-        let forgotten = self.memory.forget_source(&asked.id).await?;
-        // Logs and notes quote what was said; the databases have been dealt with already.
-        let state = self.layout.state().to_owned();
-        let except = [self.layout.data(), self.layout.config().to_owned(), self.layout.credentials()];
-        let quotes = forgotten.quotes;
-        let wiped = tokio::task::spawn_blocking(move || wipe_files(&state, &except, &quotes)).await;
-        let files: Vec<PathBuf> = match wiped {
-            Ok(Ok(files)) => files,
-            Ok(Err(error)) => return Err(MemoryError::Files { source: error }),
-            Err(_) => return Err(MemoryError::Interrupted),
-        };
-        let event = Some(forgotten.event.to_string()).filter(|event| !event.is_empty());
+        // Logs and notes quote what was said.
+        let forgotten = self.memory.forget_source(&asked.id, &beside(&self.layout)).await?;
         Ok(MemoryForgotten {
             facts: forgotten.facts.iter().map(ToString::to_string).collect(),
-            source_event: event,
+            source_event: forgotten.event.map(|event| event.to_string()),
             source_remains: false,
             rows: forgotten.rows,
-            files: files.iter().map(|file| file.display().to_string()).collect(),
+            files: forgotten.files.iter().map(|file| file.display().to_string()).collect(),
         })
     }
 
@@ -156,6 +143,14 @@ impl MemoryDesk {
             bytes,
             bytes_per_fact: bytes.checked_div(counts.facts),
         })
+    }
+}
+
+/// Returns the files beside the databases that may quote what was said.
+pub(crate) fn beside(layout: &Layout) -> Beside {
+    Beside {
+        folder: layout.state().to_owned(),
+        except: vec![layout.data(), layout.config().to_owned(), layout.credentials()],
     }
 }
 

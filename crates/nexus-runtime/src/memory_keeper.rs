@@ -1,9 +1,9 @@
-//! Keeps memory's vectors in order while nobody looks: makes those that are missing after a start or
-//! an upgrade, in small steps, and lets go of them when nobody has asked for a while.
+//! Keeps memory in order while nobody looks: completes what was to be forgotten, makes vectors that are
+//! missing after a start or an upgrade, in small steps, and lets go of them when nobody has asked for a while.
 
 use std::time::Duration;
 
-use nexus_memory::Memory;
+use nexus_memory::{Beside, Memory};
 use tokio_util::sync::CancellationToken;
 
 /// Rows made in one step; a question that comes meanwhile waits for no more than this.
@@ -16,7 +16,13 @@ const LOOK: Duration = Duration::from_secs(60);
 const IDLE: Duration = Duration::from_secs(300);
 
 /// Runs until the daemon stops.
-pub(crate) async fn keep(memory: Memory, stopping: CancellationToken) {
+pub(crate) async fn keep(memory: Memory, beside: Beside, stopping: CancellationToken) {
+    match memory.finish_forgetting(&beside).await {
+        Ok(0) => {}
+        Ok(count) => tracing::info!(count, "forgetting that was cut off is done"),
+        // The note stays; the next start or the next `forget` tries again.
+        Err(error) => tracing::error!(%error, "forgetting that was cut off could not be completed"),
+    }
     if let Err(error) = catch_up(&memory, &stopping).await {
         // Words still find everything; the next question tries again.
         tracing::warn!(%error, "vectors are not up to date");

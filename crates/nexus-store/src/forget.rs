@@ -1,12 +1,17 @@
 //! Forgetting where something came from: the event, everything that was said and done because of it,
 //! and every place that quotes it, overwritten in all six databases, and then in the files themselves.
 //!
-//! Each step can be repeated; one that a crash cut off is completed by doing it again.
+//! What is to be forgotten is written down first, each step can be repeated, and one that a crash cut off is
+//! completed by doing it again.
+
+mod noted;
 
 use std::collections::HashMap;
+use std::sync::Arc;
 
 use nexus_base::clock::Timestamp;
-use nexus_base::id::{EntityId, EventId, FactId, new_ulid};
+use nexus_base::failpoint;
+use nexus_base::id::{EntityId, EventId};
 use rusqlite::{Connection, OptionalExtension, params};
 use serde_json::json;
 
@@ -16,8 +21,11 @@ use crate::error::StoreError;
 use crate::memory::Fact;
 use crate::open::{self, Checkpoint};
 use crate::schema::DatabaseName;
+use crate::search;
 use crate::store::Store;
 use crate::writer::Sync;
+
+pub use self::noted::Forgetting;
 
 /// What stands where something was.
 pub const TOMBSTONE: &str = "[forgotten]";
@@ -25,19 +33,6 @@ pub const TOMBSTONE: &str = "[forgotten]";
 const SHORTEST_QUOTE: usize = 8;
 /// Most quotes that are looked for.
 const MOST_QUOTES: usize = 64;
-
-/// What was forgotten.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Forgotten {
-    /// Rows that were overwritten or removed.
-    pub rows: u64,
-    /// Facts that went with it.
-    pub facts: Vec<FactId>,
-    /// Rows of turns that went with it.
-    pub turns: Vec<i64>,
-    /// What was looked for elsewhere; gone from the databases, perhaps not from other files.
-    pub quotes: Vec<String>,
-}
 
 /// Why a source was not forgotten.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -49,83 +44,42 @@ pub enum NotForgotten {
 }
 
 /// What is done in one database; returns how many rows it changed.
-type Step = Box<dyn FnOnce(&Connection) -> Result<u64, StoreError> + Send>;
+type Step = fn(&Connection, &Forgetting) -> Result<u64, StoreError>;
 
 impl Store {
-    /// Overwrites an event, what was said and done because of it, and what quotes it.
+    /// Overwrites what was said and done because of an event, its facts, and every text that quotes them;
+    /// returns how many rows were changed.
     ///
     /// # Errors
     /// See [`StoreError`]; doing it again completes it.
-    pub async fn forget_source(&self, event: EventId) -> Result<Result<Forgotten, NotForgotten>, StoreError> {
-        let Some(source) = self.events().get(event.clone()).await? else {
-            return Ok(Err(NotForgotten::Unknown));
-        };
-        let request =
-            self.events().inbox_state(event.clone()).await?.map(|state| state.request_id.to_string());
-        let id = event.to_string();
-        if self
-            .agents_database()
-            .read({
-                let (id, request) = (id.clone(), request.clone());
-                move |connection| is_open(connection, &id, request.as_deref())
-            })
-            .await?
-        {
-            return Ok(Err(NotForgotten::Busy));
+    pub async fn overwrite(&self, forgetting: &Forgetting) -> Result<u64, StoreError> {
+        let it = Arc::new(forgetting.clone());
+        let databases: [(&Database, Step); 6] = [
+            (self.events_database(), in_events),
+            (self.agents_database(), in_agents),
+            (self.runtime_database(), in_runtime),
+            (self.identity_database(), in_identity),
+            (self.memory_database(), in_memory),
+            (self.embeddings_database(), in_vectors),
+        ];
+        let mut rows = 0;
+        for (database, step) in databases {
+            let it = Arc::clone(&it);
+            rows += database
+                .write(Sync::Full, move |connection| {
+                    connection.pragma_update(None, "secure_delete", true)?;
+                    Ok(step(connection, &it)? + sweep(connection, &it.quotes)?)
+                })
+                .await?;
+            failpoint::hit("forget.overwritten");
         }
-        let facts = self.memory().facts_from(event.clone()).await?;
-        let mut forgotten = Forgotten {
-            facts: facts.iter().map(|fact| fact.id.clone()).collect(),
-            quotes: quotes(&source.body.content, facts.iter().map(|fact| fact.text.as_str())),
-            ..Forgotten::default()
-        };
-        let quotes = forgotten.quotes.clone();
-        let step = |database: &Database, work: Step| {
-            let (database, quotes) = (database.clone(), quotes.clone());
-            async move {
-                database
-                    .write(Sync::Full, move |connection| {
-                        connection.pragma_update(None, "secure_delete", true)?;
-                        Ok(work(connection)? + sweep(connection, &quotes)?)
-                    })
-                    .await
-            }
-        };
-        let of_event = id.clone();
-        let turns = self.events_database().read(move |connection| turn_rows(connection, &of_event)).await?;
-        forgotten.turns.clone_from(&turns);
-        let of_event = id.clone();
-        forgotten.rows += step(
-            self.events_database(),
-            Box::new(move |connection| in_events(connection, &of_event, &turns)),
-        )
-        .await?;
-        let (of_event, of_request) = (id.clone(), request.clone());
-        forgotten.rows += step(
-            self.agents_database(),
-            Box::new(move |connection| in_agents(connection, &of_event, of_request.as_deref())),
-        )
-        .await?;
-        let (of_event, of_request) = (id.clone(), request.clone());
-        forgotten.rows += step(
-            self.runtime_database(),
-            Box::new(move |connection| in_runtime(connection, &of_event, of_request.as_deref())),
-        )
-        .await?;
-        let orphans = self.only_known_from(&facts, &source.body.content).await?;
-        forgotten.rows +=
-            step(self.identity_database(), Box::new(move |connection| in_identity(connection, &orphans)))
-                .await?;
-        let of_event = id.clone();
-        forgotten.rows +=
-            step(self.memory_database(), Box::new(move |connection| in_memory(connection, &of_event)))
-                .await?;
-        let rows = forgotten.turns.clone();
-        forgotten.rows +=
-            step(self.embeddings_database(), Box::new(move |connection| in_vectors(connection, &rows)))
-                .await?;
-        tracing::info!(event = %id, rows = forgotten.rows, facts = forgotten.facts.len(), "a source was forgotten");
-        Ok(Ok(forgotten))
+        tracing::info!(
+            event = forgetting.event.as_ref().map(EventId::as_str),
+            rows,
+            facts = forgetting.facts.len(),
+            "a source was forgotten"
+        );
+        Ok(rows)
     }
 
     /// Returns the entities that no other fact is about: those of the facts, and those whose name is
@@ -196,7 +150,9 @@ fn is_open(connection: &Connection, event: &str, request: Option<&str>) -> Resul
     Ok(connection.prepare(&sql)?.exists(params![event, request])?)
 }
 
-fn in_agents(connection: &Connection, event: &str, request: Option<&str>) -> Result<u64, StoreError> {
+fn in_agents(connection: &Connection, it: &Forgetting) -> Result<u64, StoreError> {
+    let Some(event) = it.event.as_ref().map(EventId::as_str) else { return Ok(0) };
+    let request = it.request.as_deref();
     let turns = format!("SELECT id FROM turns WHERE request_id IN ({TREE})");
     let mut rows = 0;
     for sql in [
@@ -218,7 +174,9 @@ fn in_agents(connection: &Connection, event: &str, request: Option<&str>) -> Res
     Ok(rows)
 }
 
-fn in_runtime(connection: &Connection, event: &str, request: Option<&str>) -> Result<u64, StoreError> {
+fn in_runtime(connection: &Connection, it: &Forgetting) -> Result<u64, StoreError> {
+    let Some(event) = it.event.as_ref().map(EventId::as_str) else { return Ok(0) };
+    let request = it.request.as_deref();
     let requests = connection.execute(
         "UPDATE nexus_requests SET request_snapshot = NULL, agent_tool_calls = NULL, hooks_context = NULL,
             error_message = CASE WHEN error_message IS NULL THEN NULL ELSE ?3 END, error_stack = NULL
@@ -245,9 +203,9 @@ fn named_in(connection: &Connection, words: &str) -> Result<Vec<EntityId>, Store
 }
 
 /// Removes entities that only the forgotten words spoke of.
-fn in_identity(connection: &Connection, orphans: &[EntityId]) -> Result<u64, StoreError> {
+fn in_identity(connection: &Connection, it: &Forgetting) -> Result<u64, StoreError> {
     let mut rows = 0;
-    for entity in orphans {
+    for entity in &it.orphans {
         let id = entity.as_str();
         let is_inferred = connection
             .prepare_cached(
@@ -276,7 +234,8 @@ fn turn_rows(connection: &Connection, event: &str) -> Result<Vec<i64>, StoreErro
     Ok(rows.collect::<rusqlite::Result<_>>()?)
 }
 
-fn in_events(connection: &Connection, event: &str, turns: &[i64]) -> Result<u64, StoreError> {
+fn in_events(connection: &Connection, it: &Forgetting) -> Result<u64, StoreError> {
+    let turns = &it.turns;
     let mut rows = 0;
     for row in turns {
         // The turn after it was indexed with its words.
@@ -302,26 +261,88 @@ fn in_events(connection: &Connection, event: &str, turns: &[i64]) -> Result<u64,
         )?);
     }
     // The hash of a short text tells the text.
-    rows += count(
-        connection
-            .execute("UPDATE inbox SET body_hash = ?2 WHERE event_id = ?1", params![event, TOMBSTONE])?,
-    );
+    rows += sweep(connection, &it.quotes)?;
+    for row in &it.quoting {
+        reindex(connection, *row)?;
+        let sql = "SELECT later.row FROM turns JOIN turns AS later ON later.episode = turns.episode
+            AND later.row > turns.row WHERE turns.row = ?1 ORDER BY later.row LIMIT 1";
+        let next: Option<i64> =
+            connection.prepare_cached(sql)?.query_row([row], |found| found.get(0)).optional()?;
+        if let Some(next) = next {
+            reindex(connection, next)?;
+        }
+    }
+    if let Some(event) = &it.event {
+        let sql = "UPDATE inbox SET body_hash = ?2 WHERE event_id = ?1";
+        rows += count(connection.execute(sql, params![event.as_str(), TOMBSTONE])?);
+    }
     Ok(rows)
 }
 
-fn in_memory(connection: &Connection, event: &str) -> Result<u64, StoreError> {
-    let removed = connection.execute("DELETE FROM facts WHERE source_event_id = ?1", [event])?;
+/// Indexes a turn anew by what it says now.
+fn reindex(connection: &Connection, row: i64) -> Result<(), StoreError> {
+    let words: Option<(String, String)> = connection
+        .prepare_cached(
+            "SELECT events.content, coalesce((
+                SELECT earlier.content FROM turns AS other JOIN events AS earlier ON earlier.row = other.row
+                WHERE other.episode = turns.episode AND other.row < turns.row ORDER BY other.row DESC LIMIT 1), '')
+             FROM turns JOIN events ON events.row = turns.row WHERE turns.row = ?1",
+        )?
+        .query_row([row], |found| Ok((found.get(0)?, found.get(1)?)))
+        .optional()?;
+    for sql in ["DELETE FROM turns_fts WHERE rowid = ?1", "DELETE FROM turns_trigrams WHERE rowid = ?1"] {
+        connection.prepare_cached(sql)?.execute([row])?;
+    }
+    let Some((own, before)) = words else { return Ok(()) };
+    connection
+        .prepare_cached("INSERT INTO turns_fts (rowid, own, before) VALUES (?1, ?2, ?3)")?
+        .execute(params![row, own, before])?;
+    if search::has_unspaced_script(&own) {
+        connection
+            .prepare_cached("INSERT INTO turns_trigrams (rowid, own) VALUES (?1, ?2)")?
+            .execute(params![row, own])?;
+    }
+    Ok(())
+}
+
+/// Returns the rows of other turns that quote what is to be forgotten.
+fn quoting_rows(connection: &Connection, quotes: &[String], own: &[i64]) -> Result<Vec<i64>, StoreError> {
+    let mut statement = connection.prepare(
+        "SELECT turns.row FROM turns JOIN events ON events.row = turns.row
+         WHERE EXISTS (SELECT 1 FROM json_each(?1) WHERE instr(events.content, value) > 0)",
+    )?;
+    let rows = statement.query_map([json!(quotes).to_string()], |row| row.get(0))?;
+    let rows: Vec<i64> = rows.collect::<rusqlite::Result<_>>()?;
+    Ok(rows.into_iter().filter(|row| !own.contains(row)).collect())
+}
+
+fn in_memory(connection: &Connection, it: &Forgetting) -> Result<u64, StoreError> {
+    let event = it.event.as_ref().map(EventId::as_str).unwrap_or_default();
+    let removed = connection.execute(
+        "DELETE FROM facts WHERE source_event_id = ?1 OR id IN (SELECT value FROM json_each(?2))",
+        params![event, json!(it.facts).to_string()],
+    )?;
     connection.execute(
-        "INSERT INTO forget_log (id, event_id, facts, forgotten_at) VALUES (?1, ?2, ?3, ?4)",
-        params![new_ulid(), event, i64::try_from(removed).unwrap_or(i64::MAX), Timestamp::now().as_millis()],
+        "INSERT INTO forget_log (id, event_id, facts, forgotten_at) VALUES (?1, ?2, ?3, ?4) ON CONFLICT DO NOTHING",
+        params![
+            it.id(),
+            event,
+            i64::try_from(it.facts.len()).unwrap_or(i64::MAX),
+            Timestamp::now().as_millis()
+        ],
     )?;
     Ok(count(removed))
 }
 
-fn in_vectors(connection: &Connection, turns: &[i64]) -> Result<u64, StoreError> {
+fn in_vectors(connection: &Connection, it: &Forgetting) -> Result<u64, StoreError> {
     let mut rows = 0;
-    for row in turns {
-        rows += u64::from(embeddings::remove(connection, VectorKind::Turn, *row)?);
+    // A vector of what quotes it was made of words that are gone.
+    for (kind, gone) in
+        [(VectorKind::Turn, &it.turns), (VectorKind::Turn, &it.quoting), (VectorKind::Fact, &it.fact_rows)]
+    {
+        for row in gone {
+            rows += u64::from(embeddings::remove(connection, kind, *row)?);
+        }
     }
     Ok(rows)
 }
@@ -332,7 +353,7 @@ fn sweep(connection: &Connection, quotes: &[String]) -> Result<u64, StoreError> 
         "SELECT tables.name, columns.name FROM pragma_table_list AS tables
          JOIN pragma_table_info(tables.name) AS columns
          WHERE tables.schema = 'main' AND tables.type = 'table' AND tables.name NOT LIKE 'sqlite%'
-           AND tables.name <> 'schema_version' AND columns.type = 'TEXT' AND columns.pk = 0
+           AND tables.name NOT IN ('schema_version', 'forgetting') AND columns.type = 'TEXT' AND columns.pk = 0
            AND columns.name NOT LIKE '%id' AND columns.name NOT LIKE '%hash' AND columns.name NOT LIKE '%key'",
     )?;
     let columns = statement.query_map([], |row| Ok((row.get::<_, String>(0)?, row.get::<_, String>(1)?)))?;

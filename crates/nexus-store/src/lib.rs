@@ -28,7 +28,7 @@ pub use database::Database;
 pub use embeddings::Embeddings;
 pub use error::{Cause, StoreError};
 pub use events::Events;
-pub use forget::{Forgotten, NotForgotten, TOMBSTONE};
+pub use forget::{Forgetting, NotForgotten, TOMBSTONE};
 pub use identity::Identity;
 pub use memory::Memory;
 pub use open::Prepared;

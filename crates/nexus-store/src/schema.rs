@@ -82,6 +82,7 @@ const MEMORY: &[Migration] = &[
     Migration { name: "initial", sql: include_str!("../migrations/memory/0001_initial.sql") },
     Migration { name: "conversation", sql: include_str!("../migrations/memory/0002_conversation.sql") },
     Migration { name: "forget_log", sql: include_str!("../migrations/memory/0003_forget_log.sql") },
+    Migration { name: "forgetting", sql: include_str!("../migrations/memory/0004_forgetting.sql") },
 ];
 const EMBEDDINGS: &[Migration] = &[
     Migration { name: "initial", sql: include_str!("../migrations/embeddings/0001_initial.sql") },

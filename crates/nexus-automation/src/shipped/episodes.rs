@@ -56,8 +56,11 @@ impl Episodes {
 
     /// Notes a turn; the first one of a stretch also sees to its end.
     pub(super) fn note(self: &Arc<Self>, session: &SessionLabel, event: &EventId, at: Timestamp, kept: bool) {
-        let (is_first, is_full) = {
+        let (is_first, is_full, ended) = {
             let mut open = self.lock();
+            // A silence that nobody was there to notice, because the daemon did not run.
+            let is_over = open.get(session).is_some_and(|stretch| at.since(stretch.last) >= GAP);
+            let ended = if is_over { open.remove(session) } else { None };
             let is_first = !open.contains_key(session);
             let begun = || Stretch { events: Vec::new(), first: at, last: at, retained: false };
             let stretch = open.entry(session.clone()).or_insert_with(begun);
@@ -65,9 +68,13 @@ impl Episodes {
                 stretch.events.push(event.clone());
             }
             stretch.retained |= kept;
-            stretch.last = at;
-            (is_first, stretch.events.len() >= MOST_TURNS)
+            stretch.last = stretch.last.max(at);
+            (is_first, stretch.events.len() >= MOST_TURNS, ended)
         };
+        if let Some(ended) = ended {
+            let (episodes, session) = (Arc::clone(self), session.clone());
+            self.quiet.spawn(async move { episodes.keep(&session, ended).await });
+        }
         let (episodes, session) = (Arc::clone(self), session.clone());
         if is_full {
             self.quiet.spawn(async move { episodes.close(&session).await });
@@ -89,6 +96,10 @@ impl Episodes {
 
     async fn close(&self, session: &SessionLabel) {
         let Some(stretch) = self.lock().remove(session) else { return };
+        self.keep(session, stretch).await;
+    }
+
+    async fn keep(&self, session: &SessionLabel, stretch: Stretch) {
         let episode = NewEpisode {
             strategy: "time_gap".to_owned(),
             platform: None,

@@ -13,8 +13,8 @@ use nexus_base::failpoint;
 use nexus_base::id::{EntityId, EventId, RequestId, SessionLabel, new_ulid};
 use nexus_base::text::shorten;
 use nexus_memory::{Utterance, Voice};
-use nexus_store::Store;
 use nexus_store::runtime::{Automation, InvocationEnd, InvocationOutcome, NewInvocation};
+use nexus_store::{Store, TOMBSTONE};
 use nexus_workspace::Layout;
 use serde_json::{Value, json};
 
@@ -116,6 +116,29 @@ impl Writer {
     }
 }
 
+impl Writer {
+    /// Takes up stretches of conversation that an earlier life of the daemon left open. Turns come in the
+    /// order in which they were said.
+    pub fn take_up(&self, turns: Vec<OpenTurn>) {
+        for OpenTurn { session, event, at, kept } in turns {
+            self.shared.episodes.note(&session, &event, at, kept);
+        }
+    }
+}
+
+/// A turn that is part of no episode yet.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct OpenTurn {
+    /// The session it happened in.
+    pub session: SessionLabel,
+    /// What was said.
+    pub event: EventId,
+    /// When.
+    pub at: Timestamp,
+    /// Whether a fact was kept from it.
+    pub kept: bool,
+}
+
 #[async_trait]
 impl Handler for Writer {
     async fn run(&self, run: &Run) -> Result<Verdict, RunError> {
@@ -176,14 +199,27 @@ impl Shared {
                 }
                 taken
             };
-            if turns.is_empty() {
-                return;
+            let turns = self.still_known(turns).await;
+            if !turns.is_empty() {
+                self.think_about(session, automation, &turns).await;
             }
-            self.think_about(session, automation, &turns).await;
             if self.lock().get(session).is_none_or(Vec::is_empty) {
                 return;
             }
         }
+    }
+
+    /// Leaves out what was forgotten while it waited: its words must not come back as a fact.
+    async fn still_known(&self, turns: Vec<Heard>) -> Vec<Heard> {
+        let mut known = Vec::with_capacity(turns.len());
+        for turn in turns {
+            match self.store.events().get(turn.event.clone()).await {
+                Ok(Some(event)) if event.body.content == TOMBSTONE => {}
+                // Words that came from no event, and a database in trouble, are no reason to drop them.
+                Ok(_) | Err(_) => known.push(turn),
+            }
+        }
+        known
     }
 
     async fn think_about(&self, session: &SessionLabel, automation: &Automation, turns: &[Heard]) {
@@ -269,7 +305,8 @@ fn heard(run: &Run, event: EventId) -> Option<Heard> {
     // A reply that may quote a stranger says nothing about what the owner said.
     let tainted = data.get("tainted").and_then(Value::as_bool).unwrap_or(false);
     let at = data.get("at").and_then(Value::as_i64).map_or_else(Timestamp::now, Timestamp);
-    (!text("words").trim().is_empty()).then(|| Heard {
+    let is_said = !text("words").trim().is_empty() && text("words") != TOMBSTONE;
+    is_said.then(|| Heard {
         event,
         request: run.occasion.request_id.clone(),
         words: text("words").to_owned(),

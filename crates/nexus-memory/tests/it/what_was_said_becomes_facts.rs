@@ -79,3 +79,57 @@ async fn nobody_else_changes_what_is_known_of_the_owner() {
     assert_eq!(place.recall(RecallRequest::new("Oslo").scope(Scope::FACTS)).await, []);
     place.store.close().await;
 }
+
+/// Variable that turns this binary's test below into the process that is killed.
+const CHILD: &str = "NEXUS_MEMORY_LEARNING_CHILD";
+
+#[expect(
+    clippy::disallowed_methods,
+    reason = "the test runs itself again; nexus-process is not below this test"
+)]
+fn dies_at(place: &str, folder: &std::path::Path, event: &str) -> bool {
+    use std::os::unix::process::ExitStatusExt;
+    let output = std::process::Command::new(std::env::current_exe().unwrap())
+        .args(["--exact", "what_was_said_becomes_facts::child_learns"])
+        .env(CHILD, format!("{event}\n{}", folder.display()))
+        .env("NEXUS_FAILPOINT", place)
+        .output()
+        .unwrap();
+    output.status.signal() == Some(9)
+}
+
+const INTRODUCTION: &str = "My name is Ada. My sister Grace lives in Lisbon.";
+
+/// Not a test of its own: the other half of the function above.
+#[tokio::test]
+async fn child_learns() {
+    let Ok(told) = std::env::var(CHILD) else { return };
+    let (event, folder) = told.split_once('\n').unwrap();
+    let folder = std::path::Path::new(folder);
+    let store = nexus_store::Store::open(folder, nexus_store::OpenMode::ReadWrite).unwrap();
+    let words = owner_says(INTRODUCTION, Some(nexus_base::id::EventId::new(event)));
+    nexus_memory::Memory::new(&store).learn(words).await.unwrap();
+}
+
+#[tokio::test]
+async fn a_death_in_the_middle_of_learning_loses_nothing_and_doubles_nothing() {
+    for place in ["learn.episode", "learn.named", "learn.mentioned", "learn.fact"] {
+        let there = Place::new().await;
+        let event = there.said("dm", OWNER_ID, INTRODUCTION, "2026-03-18T10:00:00").await;
+        there.store.close().await;
+        assert!(dies_at(place, there.folder.path(), event.as_str()), "{place}: it died there");
+        let store = nexus_store::Store::open(there.folder.path(), nexus_store::OpenMode::ReadWrite).unwrap();
+        let memory = nexus_memory::Memory::new(&store);
+        let learnt = memory.learn(owner_says(INTRODUCTION, Some(event))).await.unwrap();
+        let mut texts: Vec<String> =
+            store.memory().recent_facts(10).await.unwrap().into_iter().map(|fact| fact.text).collect();
+        texts.sort();
+        assert_eq!(learnt.added.len() + learnt.known.len(), texts.len(), "{place}: {texts:?} {learnt:?}");
+        assert_eq!(texts.iter().filter(|text| text.contains("Lisbon")).count(), 1, "{place}: {texts:?}");
+        let known = store.identity().list_entities(50).await.unwrap();
+        assert_eq!(known.iter().filter(|entity| entity.name == "Grace").count(), 1, "{place}: {known:?}");
+        assert_eq!(store.identity().owner().await.unwrap().unwrap().name, "Ada", "{place}");
+        assert_eq!(store.memory().counts().await.unwrap().episodes, 1, "{place}");
+        store.close().await;
+    }
+}

@@ -2,17 +2,18 @@
 
 use std::sync::Arc;
 
-use nexus_automation::{HookPoint, Occasion};
+use nexus_automation::{HookPoint, Occasion, OpenTurn};
 use nexus_base::clock::Timestamp;
 use nexus_base::id::EventId;
 use nexus_session::Ended;
 use nexus_store::StoreError;
-use serde_json::json;
+use nexus_store::agents::Item;
+use serde_json::{Value, json};
 
 use crate::Runtime;
 
 use super::Automations;
-use super::ended::{event_of, turn_data};
+use super::ended::{Sender, event_of, sender_of, turn_data};
 
 /// Newest ended requests looked at for memory; older ones were looked at by earlier starts.
 const LOOK_BACK: u32 = 500;
@@ -57,10 +58,12 @@ impl Automations {
         for request in self.store.agents().newest_ended(LOOK_BACK).await? {
             items.extend(self.store.agents().item_of_request(&request).await?);
         }
+        items.reverse();
         let events: Vec<EventId> = items.iter().map(event_of).collect();
         let unseen = self.store.memory().unprocessed(events).await?;
-        items.retain(|item| unseen.contains(&event_of(item)));
-        items.reverse();
+        let (items, seen): (Vec<Item>, Vec<Item>) =
+            items.into_iter().partition(|item| unseen.contains(&event_of(item)));
+        self.take_up_episodes(&seen).await?;
         let mut found = 0;
         for item in &items {
             let lines = self.store.agents().lines_of_request(&item.new.request_id).await?;
@@ -75,5 +78,27 @@ impl Automations {
             }
         }
         Ok(found)
+    }
+
+    /// Hands turns that memory has seen and that a crash kept out of an episode to the memory writer, oldest
+    /// first.
+    async fn take_up_episodes(&self, items: &[Item]) -> Result<(), StoreError> {
+        let said = |item: &&Item| matches!(sender_of(&item.new), Sender::Owner | Sender::Person { .. });
+        let items: Vec<&Item> = items.iter().filter(said).collect();
+        let open =
+            self.store.memory().without_episode(items.iter().map(|item| event_of(item)).collect()).await?;
+        let mut turns = Vec::with_capacity(open.len());
+        for item in items {
+            let event = event_of(item);
+            if open.contains(&event) && !self.end_occasion(item, Value::Null).is_own_work() {
+                let kept = !self.store.memory().facts_from(event.clone()).await?.is_empty();
+                turns.push(OpenTurn { session: item.new.session.clone(), event, at: item.enqueued_at, kept });
+            }
+        }
+        if !turns.is_empty() {
+            tracing::info!(turns = turns.len(), "stretches of conversation are taken up");
+            self.writer.take_up(turns);
+        }
+        Ok(())
     }
 }

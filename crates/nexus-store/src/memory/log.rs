@@ -3,7 +3,7 @@
 
 use nexus_base::clock::Timestamp;
 use nexus_base::id::{EventId, FactId, new_ulid};
-use rusqlite::params;
+use rusqlite::{OptionalExtension, params};
 use serde_json::json;
 
 use super::Memory;
@@ -58,6 +58,25 @@ impl Memory {
                 let mut statement = connection.prepare_cached(
                     "SELECT value FROM json_each(?1)
                      WHERE value NOT IN (SELECT event_id FROM memory_processing_log) ORDER BY key",
+                )?;
+                let ids: Vec<&str> = events.iter().map(EventId::as_str).collect();
+                let rows = statement.query_map([json!(ids).to_string()], |row| row.get::<_, String>(0))?;
+                Ok(rows.map(|id| id.map(EventId::new)).collect::<rusqlite::Result<_>>()?)
+            })
+            .await
+    }
+
+    /// Returns those of the events that are part of no stretch of a session that ended.
+    ///
+    /// # Errors
+    /// See [`StoreError`].
+    pub async fn without_episode(&self, events: Vec<EventId>) -> Result<Vec<EventId>, StoreError> {
+        self.database
+            .read(move |connection| {
+                let mut statement = connection.prepare_cached(
+                    "SELECT value FROM json_each(?1) WHERE NOT EXISTS (
+                        SELECT 1 FROM episode_events JOIN episodes ON episodes.id = episode_id
+                        WHERE event_id = value AND thread_id IS NOT NULL) ORDER BY key",
                 )?;
                 let ids: Vec<&str> = events.iter().map(EventId::as_str).collect();
                 let rows = statement.query_map([json!(ids).to_string()], |row| row.get::<_, String>(0))?;
@@ -122,9 +141,14 @@ impl Memory {
         self.database
             .write(Sync::Normal, move |connection| {
                 let first = episode.events.first().map(EventId::as_str);
-                connection
-                    .prepare_cached("DELETE FROM episodes WHERE first_event_id = ?1 AND strategy = ?2")?
-                    .execute(params![first, episode.strategy])?;
+                // Whoever cuts it again need not know whose session it is.
+                let thread: Option<Option<String>> = connection
+                    .prepare_cached(
+                        "DELETE FROM episodes WHERE first_event_id = ?1 AND strategy = ?2 RETURNING thread_id",
+                    )?
+                    .query_row(params![first, episode.strategy], |row| row.get(0))
+                    .optional()?;
+                let thread = episode.thread_id.clone().or(thread.flatten());
                 let id = new_ulid();
                 connection
                     .prepare_cached(
@@ -136,7 +160,7 @@ impl Memory {
                         id,
                         episode.strategy,
                         episode.platform,
-                        episode.thread_id,
+                        thread,
                         episode.start.as_millis(),
                         episode.end.as_millis(),
                         i64::try_from(episode.events.len()).unwrap_or(i64::MAX),

@@ -25,9 +25,11 @@ const PATIENCE: Duration = Duration::from_secs(60);
 /// projects in their own crates, questions to the owner in `gateway_holds_messages`, turns
 /// with a paid model in `turns_survive_deaths`, what automations commit in `automations_survive_deaths`
 /// and, when a definition follows an upgrade, in their own crate.
-const ELSEWHERE: [&str; 11] = [
+const ELSEWHERE: [&str; 13] = [
     "kernel.",
     "project.",
+    "forget.",
+    "learn.",
     "s2.",
     "approval.",
     "turn.",

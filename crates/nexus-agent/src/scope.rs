@@ -26,6 +26,8 @@ pub struct Scope<'a> {
     pub turn: &'a TurnFacts,
     /// The run it belongs to.
     pub run: &'a RunFacts,
+    /// How far the run was to be trusted when the model made the call.
+    pub level: Level,
     /// Who is asked before something leaves its box.
     pub approve: &'a dyn Approve,
     /// Commands may look at the task folder and not change it; why.
@@ -45,11 +47,6 @@ impl std::fmt::Debug for Scope<'_> {
 }
 
 impl Scope<'_> {
-    /// Returns how far the run is to be trusted.
-    pub(crate) fn level(&self) -> Level {
-        self.run.taint.level()
-    }
-
     /// Asks the owner; the error is for the model.
     pub(crate) async fn consent(&self, ask: Consent) -> Result<(), String> {
         let Consent { tool, runs_command, summary, resources, reason } = ask;

@@ -135,7 +135,7 @@ async fn may_ask_for(address: &str, scope: &Scope<'_>) -> Result<(), String> {
     // After a death a call may be made again by a run that its own first time has tainted.
     let read_before = scope.run.taint.reason().is_some_and(|reason| names(&reason, address));
     let known = scope.run.taint.has_seen(address) || read_before || names(&scope.turn.words, address);
-    let Some(reason) = scope.run.taint.reason().filter(|_| scope.level() == Level::Tainted && !known) else {
+    let Some(reason) = scope.run.taint.reason().filter(|_| scope.level == Level::Tainted && !known) else {
         return Ok(());
     };
     let shown = address.get(..address.floor_char_boundary(SHOWN_ADDRESS)).unwrap_or(address);

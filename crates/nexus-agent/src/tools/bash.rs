@@ -115,7 +115,7 @@ async fn run(shell: &Shell, arguments: &Arguments, scope: &Scope<'_>, trail: &Tr
 
 /// Settles what the command may do, asking the owner where it wants more than it has.
 async fn terms(shell: &Shell, command: &str, network: bool, scope: &Scope<'_>) -> Result<Terms, String> {
-    let clean = scope.level() == Level::Clean;
+    let clean = scope.level == Level::Clean;
     let mut terms = Terms {
         network: if clean { shell.network } else { Network::Off },
         look_only: scope.look_only.is_some(),
@@ -215,15 +215,16 @@ async fn confinement(
     if support.is_usable() {
         return Ok(Confinement::Sandbox(profile.clone()));
     }
+    // Only a sandbox keeps a command to looking; nobody's consent to doing without one stands for the gate.
+    if let Some(reason) = &scope.look_only {
+        return Err(format!(
+            "not run: {reason} Commands cannot be kept from changing files on this machine ({}).",
+            support.gaps.join("; ")
+        ));
+    }
     match shell.unconfined {
         Unconfined::AllowedByOwner => Ok(Confinement::Unsandboxed),
         Unconfined::Ask => {
-            if scope.look_only.is_some() {
-                return Err(format!(
-                    "not run: commands cannot be kept from changing files on this machine ({})",
-                    support.gaps.join("; ")
-                ));
-            }
             let reason = format!("commands cannot be confined on this machine ({})", support.gaps.join("; "));
             let consent = consent(shell, command, "WITHOUT a sandbox", "unconfined", reason);
             scope.consent(consent).await?;

@@ -192,6 +192,7 @@ impl Place {
             call: &call,
             turn: &case.turn,
             run: &case.run,
+            level: case.run.taint.level(),
             approve: &case.owner,
             look_only: case.look_only.clone(),
             cancel: &case.cancel,

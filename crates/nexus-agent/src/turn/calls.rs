@@ -1,5 +1,7 @@
 //! The calls of one reply: run in order, written down, and after a crash looked at again.
 
+mod together;
+
 use std::time::Instant;
 
 use nexus_protocol::tool::{Replay, ToolOutput};
@@ -10,7 +12,15 @@ use crate::coordination::{self, WAIT};
 use crate::history::{OUTCOME_UNKNOWN, PastCall};
 use crate::ports::{Call, CallEnd, Gate, LedgerError, Progress};
 use crate::scope::{Done, Scope};
+use crate::taint::Level;
 use crate::toolbox;
+
+use self::together::together;
+
+/// The most calls of one reply that run side by side.
+const MOST_AT_ONCE: usize = 8;
+/// Why a call did not begin.
+const STOPPED: &str = "the turn was stopped before this call";
 
 /// How a reply's calls ended.
 pub(super) enum Calls {
@@ -20,6 +30,40 @@ pub(super) enum Calls {
     Wait,
     /// A limit was hit.
     Over(String),
+}
+
+/// What a call gave.
+struct Ran {
+    output: ToolOutput,
+    /// Where words in it come from that nobody vouches for.
+    untrusted: Option<String>,
+    /// A tool had a part in it.
+    used_tool: bool,
+    /// It ended because the turn did.
+    was_cut_off: bool,
+    /// The result is in the ledger already.
+    recorded: bool,
+    /// The model asked to wait.
+    waits: bool,
+    milliseconds: u64,
+}
+
+impl Ran {
+    fn own(output: ToolOutput) -> Self {
+        Self {
+            output,
+            untrusted: None,
+            used_tool: false,
+            was_cut_off: false,
+            recorded: false,
+            waits: false,
+            milliseconds: 0,
+        }
+    }
+}
+
+fn not_run(reason: &str) -> ToolOutput {
+    ToolOutput::error(format!("not run: {reason}"))
 }
 
 impl Agent {
@@ -34,7 +78,10 @@ impl Agent {
                 arguments: open.arguments,
             };
             match self.parts.toolbox.replay(&call.tool) {
-                Replay::Safe | Replay::Transactional => drop(self.run_call(&call, input).await?),
+                Replay::Safe | Replay::Transactional => {
+                    // Whether it waits is seen in the ledger, as after any reply.
+                    let _waits = self.run_group(std::slice::from_ref(&call), input).await?;
+                }
                 Replay::Unsafe => {
                     self.answer(&call, ToolOutput::error(OUTCOME_UNKNOWN), CallEnd::Interrupted, input)
                         .await?;
@@ -44,7 +91,8 @@ impl Agent {
         Ok(())
     }
 
-    /// Runs a reply's calls in order. Once the turn is stopped or a limit is hit no further one begins.
+    /// Runs a reply's calls in order, those that only look and follow each other side by side. Once the turn
+    /// is stopped or a limit is hit no further one begins.
     pub(super) async fn run_calls(
         &self,
         calls: &[Call],
@@ -52,62 +100,97 @@ impl Agent {
         meter: &mut Meter,
     ) -> Result<Calls, LedgerError> {
         let mut outcome = Calls::Done;
-        for (number, call) in calls.iter().enumerate() {
-            let stopped = if input.cancel.is_cancelled() {
-                Some("the turn was stopped before this call".to_owned())
-            } else if let Err(reason) = meter.begin_call(&call.tool, &call.arguments) {
-                outcome = Calls::Over(reason.clone());
-                Some(reason)
-            } else {
-                None
-            };
+        let mut rest = calls;
+        while !rest.is_empty() {
+            let (mut group, after) = rest.split_at(self.side_by_side(rest));
+            let mut stopped = None;
+            for (number, call) in group.iter().enumerate() {
+                if input.cancel.is_cancelled() {
+                    stopped = Some(STOPPED.to_owned());
+                } else if let Err(reason) = meter.begin_call(&call.tool, &call.arguments) {
+                    outcome = Calls::Over(reason.clone());
+                    stopped = Some(reason);
+                }
+                if stopped.is_some() {
+                    group = &group[..number];
+                    break;
+                }
+            }
+            if self.run_group(group, input).await? {
+                outcome = Calls::Wait;
+            }
             if let Some(reason) = stopped {
-                for call in &calls[number..] {
-                    let output = ToolOutput::error(format!("not run: {reason}"));
-                    self.answer(call, output, CallEnd::Ran, input).await?;
+                for call in &rest[group.len()..] {
+                    self.answer(call, not_run(&reason), CallEnd::Ran, input).await?;
                 }
                 return Ok(outcome);
             }
-            if self.run_call(call, input).await? {
-                outcome = Calls::Wait;
-            }
+            rest = after;
         }
         Ok(outcome)
     }
 
-    /// Runs one call; returns whether the model asked to wait.
-    async fn run_call(&self, call: &Call, input: &mut TurnInput<'_>) -> Result<bool, LedgerError> {
+    /// Returns how many of the next calls may run side by side: those that only look, up to the first that
+    /// does not.
+    fn side_by_side(&self, calls: &[Call]) -> usize {
+        let looks = |call: &&Call| self.parts.toolbox.replay(&call.tool) == Replay::Safe;
+        calls.iter().take_while(looks).count().max(1)
+    }
+
+    /// Runs calls side by side; what stands around them is asked, and results are written, in their order.
+    /// Returns whether the model asked to wait.
+    async fn run_group(&self, calls: &[Call], input: &mut TurnInput<'_>) -> Result<bool, LedgerError> {
+        let mut gates = Vec::with_capacity(calls.len());
+        for call in calls {
+            gates.push(match toolbox::check_arguments(&call.arguments) {
+                Ok(()) => input.hooks.before_call(&input.facts, call).await,
+                Err(reason) => Gate::Refused { reason },
+            });
+        }
+        // None of these calls was made by somebody who had read what another of them brings.
+        let level = input.run.taint.level();
+        let shared = &*input;
+        let work = calls.iter().zip(gates).map(|(call, gate)| self.run_call(call, gate, level, shared));
+        let mut waits = false;
+        for (call, ran) in calls.iter().zip(together(work, MOST_AT_ONCE).await) {
+            waits |= self.conclude(call, ran?, input).await?;
+        }
+        Ok(waits)
+    }
+
+    /// Runs one call.
+    async fn run_call(
+        &self,
+        call: &Call,
+        gate: Gate,
+        level: Level,
+        input: &TurnInput<'_>,
+    ) -> Result<Ran, LedgerError> {
+        // It may have waited for its turn.
+        if input.cancel.is_cancelled() {
+            return Ok(Ran::own(not_run(STOPPED)));
+        }
         (input.progress)(Progress::CallStarted { call });
         let started = Instant::now();
-        let mut waits = false;
-        let mut recorded = false;
-        let mut end = CallEnd::Ran;
-        let mut ran = false;
-        let gate = match toolbox::check_arguments(&call.arguments) {
-            Ok(()) => input.hooks.before_call(&input.facts, call).await,
-            Err(reason) => Gate::Refused { reason },
-        };
-        let mut output = if let Gate::Refused { reason } = gate {
-            ToolOutput::error(reason)
+        let mut ran = if let Gate::Refused { reason } = gate {
+            Ran::own(ToolOutput::error(reason))
         } else if call.tool == WAIT && input.role == Role::Manager {
             let output = wait_answer(input).await?;
-            waits = !output.is_error;
-            output
+            Ran { waits: !output.is_error, ..Ran::own(output) }
         } else if coordination::is_coordination(&call.tool) {
             match coordination::parse(&call.tool, &call.arguments) {
                 Ok(what) => {
                     let done = input.dispatch.coordinate(&call.id, what).await?;
-                    recorded = done.recorded;
-                    done.output
+                    Ran { recorded: done.recorded, ..Ran::own(done.output) }
                 }
-                Err(message) => ToolOutput::error(message),
+                Err(message) => Ran::own(ToolOutput::error(message)),
             }
         } else {
-            ran = true;
             let scope = Scope {
                 call: &call.id,
                 turn: &input.facts,
                 run: &input.run,
+                level,
                 approve: input.approve,
                 look_only: match gate {
                     Gate::LookOnly { reason } => Some(reason),
@@ -116,18 +199,22 @@ impl Agent {
                 cancel: &input.cancel,
             };
             let Done { output, untrusted } = self.parts.toolbox.call(call, &scope).await;
-            if untrusted.is_some_and(|source| input.run.taint.add(&source))
-                && let Some(sources) = input.run.taint.stored()
-            {
-                input.ledger.record_taint(&sources).await?;
-            }
-            if input.cancel.is_cancelled() && output.is_error {
-                end = CallEnd::Interrupted;
-            }
-            output
+            let was_cut_off = input.cancel.is_cancelled() && output.is_error;
+            Ran { used_tool: true, was_cut_off, untrusted, ..Ran::own(output) }
         };
-        let milliseconds = u64::try_from(started.elapsed().as_millis()).unwrap_or(u64::MAX);
-        if ran && let Some(more) = input.hooks.after_call(&input.facts, call, &output).await {
+        ran.milliseconds = u64::try_from(started.elapsed().as_millis()).unwrap_or(u64::MAX);
+        Ok(ran)
+    }
+
+    /// Writes down what a call gave; returns whether the model asked to wait.
+    async fn conclude(&self, call: &Call, ran: Ran, input: &mut TurnInput<'_>) -> Result<bool, LedgerError> {
+        let Ran { mut output, untrusted, used_tool, was_cut_off, recorded, waits, milliseconds } = ran;
+        if untrusted.is_some_and(|source| input.run.taint.add(&source))
+            && let Some(sources) = input.run.taint.stored()
+        {
+            input.ledger.record_taint(&sources).await?;
+        }
+        if used_tool && let Some(more) = input.hooks.after_call(&input.facts, call, &output).await {
             output.text.push('\n');
             output.text.push_str(&more);
         }
@@ -135,6 +222,7 @@ impl Agent {
         if recorded {
             input.current.resolve(&call.id, output.text, is_error);
         } else {
+            let end = if was_cut_off { CallEnd::Interrupted } else { CallEnd::Ran };
             self.answer(call, output, end, input).await?;
         }
         (input.progress)(Progress::CallEnded { call, is_error, milliseconds });

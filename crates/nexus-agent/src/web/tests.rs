@@ -80,6 +80,7 @@ impl Case {
             call: &call,
             turn: &self.turn,
             run: &self.run,
+            level: self.run.taint.level(),
             approve: &self.owner,
             look_only: None,
             cancel: &cancel,

@@ -46,6 +46,7 @@ mod skills_ask_first;
 mod threats;
 mod tidy;
 mod tools_at_work;
+mod tools_side_by_side;
 mod turns_are_told_everything;
 mod turns_meet_bad_input;
 mod turns_survive_deaths;

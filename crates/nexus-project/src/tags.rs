@@ -18,6 +18,8 @@ const COMMAND: char = '/';
 pub struct Routing {
     /// The skill it starts.
     pub skill: Option<Activation>,
+    /// Skills it started before that one, each replaced by the next.
+    pub replaced: Vec<Activation>,
     /// What is to be done at once, in order.
     pub actions: Vec<Action>,
 }
@@ -44,10 +46,11 @@ pub struct Action {
     pub input: String,
 }
 
-/// Finds what a message asks for. Of several skills the first counts: one way of working at a time.
+/// Finds what a message asks for. Each skill that is started replaces the one before, as it would in two messages:
+/// of several the last is followed.
 pub fn route(catalog: &Catalog, message: &str) -> Routing {
     if let Some(activation) = command(catalog, message) {
-        return Routing { skill: Some(activation), actions: Vec::new() };
+        return Routing { skill: Some(activation), ..Routing::default() };
     }
     let marks = marks(catalog, message);
     let mut routing = Routing::default();
@@ -55,11 +58,11 @@ pub fn route(catalog: &Catalog, message: &str) -> Routing {
         let end = marks.get(number + 1).map_or(message.len(), |next| next.start);
         let input = message.get(mark.end..end).unwrap_or_default().trim();
         match &mark.meaning {
-            Meaning::Skill { skill, mode } if routing.skill.is_none() => {
+            Meaning::Skill { skill, mode } => {
                 let typed = message.get(mark.start..mark.end).unwrap_or_default().to_owned();
-                routing.skill = Some(Activation { skill: skill.clone(), mode: mode.clone(), typed });
+                let next = Activation { skill: skill.clone(), mode: mode.clone(), typed };
+                routing.replaced.extend(routing.skill.replace(next));
             }
-            Meaning::Skill { .. } => {}
             Meaning::Action { handler, variant } => routing.actions.push(Action {
                 handler: handler.clone(),
                 variant: variant.clone(),
@@ -175,7 +178,10 @@ mod tests {
         assert_eq!(skill("please [plan:auto] it"), one("nx-plan", Some("auto")));
         assert_eq!(skill("[auto-plan] it"), one("nx-plan", Some("auto")));
         assert_eq!(skill("[run]"), one("nx-run", None));
-        assert_eq!(skill("[sync] [run]"), one("nx-sync", None));
+        assert_eq!(skill("[sync] and then [run]"), one("nx-run", None));
+        let routing = route(&Catalog::embedded().unwrap(), "[plan:auto] x [sync] y [run] z");
+        let replaced: Vec<&str> = routing.replaced.iter().map(|one| one.typed.as_str()).collect();
+        assert_eq!(replaced, ["[plan:auto]", "[sync]"]);
         for nothing in
             ["[plan:other] x", "[plan", "plan]", "[nx-init]", "[PLAN]", "see `[plan]`", "[ plan ]", "[plan:]"]
         {

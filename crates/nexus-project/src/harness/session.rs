@@ -59,6 +59,10 @@ pub(crate) fn follow(
     conversation: &str,
     skill: Option<(&str, Option<&str>)>,
 ) -> Result<(), ProjectError> {
+    // A harness may have begun before its session was told of, or somebody threw the state away meanwhile.
+    if skill.is_some() {
+        project.start(harness)?;
+    }
     let _lock = project.write_lock(&[])?;
     let mut session = current(project, harness)?.unwrap_or_default();
     if session.started_at.is_empty() {

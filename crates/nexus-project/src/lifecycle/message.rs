@@ -37,6 +37,7 @@ pub(super) fn user_message(place: &Place<'_>, payload: &Payload<'_>) -> Result<R
                     .warnings
                     .extend(skill.missing.iter().map(|key| format!("this harness has no document {key}")));
                 text.push_str(&skill.text);
+                text.push_str(&replaced(&routing, &activation.typed));
             }
             Err(error) => {
                 reply.warnings.push(format!("the skill {} cannot be used: {error}", activation.skill))
@@ -63,6 +64,21 @@ pub(super) fn user_message(place: &Place<'_>, payload: &Payload<'_>) -> Result<R
     reply.context = (!text.is_empty()).then_some(text);
     reply.active_skill = active;
     Ok(reply)
+}
+
+/// Tells of skills that were started in the same message and replaced, so that nothing typed is lost without a word.
+fn replaced(routing: &Routing, by: &str) -> String {
+    let mut typed: Vec<&str> = routing.replaced.iter().map(|one| one.typed.as_str()).collect();
+    typed.dedup();
+    typed.retain(|one| *one != by);
+    if typed.is_empty() {
+        return String::new();
+    }
+    format!(
+        "The message also has {}, which {by} replaced: one skill is followed at a time. Tell the person, and that they can \
+         type it again.\n",
+        typed.join(", ")
+    )
 }
 
 fn act(place: &Place<'_>, action: &Action) -> Done {

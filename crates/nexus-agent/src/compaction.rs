@@ -4,6 +4,7 @@
 //!
 //! Rules and identity stand in the system prompt, which is never touched.
 
+mod asked;
 mod extract;
 mod summary;
 
@@ -17,6 +18,7 @@ use crate::estimate::Calibration;
 use crate::history::{Past, PastMessage, PastTurn, summary_text};
 use crate::tools::Artifacts;
 
+pub use self::asked::{AskedToCompact, Shortened};
 use self::extract::head_and_tail;
 
 /// Turns at the end that are always sent whole.
@@ -74,6 +76,8 @@ impl Window {
             Cause::ContextLimit => share(ROOMY),
             Cause::Overflow => share(AFTER_OVERFLOW).min(bytes / 2),
             Cause::Length => usize::MAX,
+            // As short as it gets: whoever asks wants the room.
+            Cause::Asked => 0,
         }
     }
 }
@@ -87,6 +91,8 @@ pub enum Cause {
     Overflow,
     /// It has too many turns.
     Length,
+    /// Somebody asked for it.
+    Asked,
 }
 
 /// What was decided, for the ledger.

@@ -22,7 +22,7 @@ mod turn;
 pub mod web;
 
 pub use budget::Limits;
-pub use compaction::{Cause as CompactionCause, Compacted, Window};
+pub use compaction::{AskedToCompact, Cause as CompactionCause, Compacted, Shortened, Window};
 pub use context::{ContextRecord, RememberedFact, SizedCount};
 pub use estimate::Calibration;
 pub use project_tool::ProjectTool;

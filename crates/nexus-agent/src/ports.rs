@@ -189,6 +189,13 @@ pub struct Enrichment {
     pub text: String,
 }
 
+impl Enrichment {
+    /// Returns the text as it stands below a summary, with its source around it.
+    pub(crate) fn with_its_source(&self) -> String {
+        format!("\n\n<{0}>\n{1}\n</{0}>", self.source, self.text.trim_end())
+    }
+}
+
 /// Whether a call may run.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Gate {

@@ -10,7 +10,9 @@ use hyper::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, HOST, HeaderValue};
 use hyper::{Method, Request};
 use nexus_base::id::{RequestId, SessionLabel, new_ulid};
 use nexus_protocol::chat::{ChatAbort, ChatAborted, ChatAccepted, ChatHistory, ChatSend, ChatWaited};
+use nexus_protocol::control::{SessionOf, SessionShortened};
 use nexus_protocol::error::{ErrorBody, ErrorCode, WireError};
+use nexus_protocol::methods::Method as Named;
 use nexus_protocol::status::{HealthBrief, HealthReport, SessionView};
 use nexus_protocol::trace::{RequestSummary, RequestView};
 use secrecy::{ExposeSecret, SecretString};
@@ -28,6 +30,8 @@ const ANSWER_WITHIN: Duration = Duration::from_secs(30);
 const WAIT_ROUND: Duration = Duration::from_secs(60);
 /// How much longer than its round a `wait` answer may take to arrive.
 const WAIT_GRACE: Duration = Duration::from_secs(10);
+/// How long a conversation may take to become shorter: the turn that runs, then a model's summary.
+const SHORTENED_WITHIN: Duration = Duration::from_secs(30 * 60);
 /// How long `probe` waits.
 const PROBE_WITHIN: Duration = Duration::from_secs(2);
 
@@ -129,8 +133,17 @@ impl Client {
     /// Calls any method of the control plane's table.
     pub async fn call<T: DeserializeOwned>(
         &self,
-        method: nexus_protocol::methods::Method,
+        method: Named,
         params: &impl serde::Serialize,
+    ) -> Result<T, ClientError> {
+        self.call_within(method, params, ANSWER_WITHIN).await
+    }
+
+    async fn call_within<T: DeserializeOwned>(
+        &self,
+        method: Named,
+        params: &impl serde::Serialize,
+        limit: Duration,
     ) -> Result<T, ClientError> {
         const WHAT: &str = "POST /api/call";
         let params = serde_json::to_value(params).map_err(|error| ClientError::BadAnswer {
@@ -139,7 +152,19 @@ impl Client {
         })?;
         let call =
             nexus_protocol::control::Call { method: method.entry().name.to_owned(), params: Some(params) };
-        self.post(WHAT, "/api/call", encode(WHAT, &call)?).await
+        let request = self.build(WHAT, Method::POST, "/api/call", encode(WHAT, &call)?)?;
+        self.exchange(WHAT, request, limit).await
+    }
+
+    /// Sums up a session's earlier turns now, or lets the session begin anew. A turn that runs ends first
+    /// and a model may write the summary, so the answer can take minutes.
+    pub async fn shorten(
+        &self,
+        session: Option<&SessionLabel>,
+        anew: bool,
+    ) -> Result<SessionShortened, ClientError> {
+        let method = if anew { Named::SessionsReset } else { Named::SessionsCompact };
+        self.call_within(method, &SessionOf { session: session.cloned() }, SHORTENED_WITHIN).await
     }
 
     /// Ends a session's running turn.

@@ -90,6 +90,9 @@ pub enum BusBody {
         tokens_before: u64,
         tokens_after: u64,
     },
+    /// A session begins anew: nothing of what was said before is sent to the model.
+    #[serde(rename = "session.reset")]
+    Reset { session: SessionLabel, compaction_id: CompactionId, turns: u64 },
     /// A worker was sent off.
     #[serde(rename = "worker.dispatched")]
     WorkerDispatched { parent: SessionLabel, session: SessionLabel, request_id: RequestId, task: String },
@@ -138,7 +141,7 @@ pub enum BusBody {
 
 impl BusBody {
     /// Every kind of event by its stable name.
-    pub const TYPES: [&'static str; 21] = [
+    pub const TYPES: [&'static str; 22] = [
         "agent.streaming.token",
         "turn.created",
         "turn.completed",
@@ -147,6 +150,7 @@ impl BusBody {
         "agent.tool.completed",
         "agent.usage",
         "session.compacted",
+        "session.reset",
         "worker.dispatched",
         "worker.completed",
         "nex.request.stage",
@@ -173,6 +177,7 @@ impl BusBody {
             Self::ToolEnded { .. } => "agent.tool.completed",
             Self::Used { .. } => "agent.usage",
             Self::Compacted { .. } => "session.compacted",
+            Self::Reset { .. } => "session.reset",
             Self::WorkerDispatched { .. } => "worker.dispatched",
             Self::WorkerEnded { .. } => "worker.completed",
             Self::Stage { .. } => "nex.request.stage",

@@ -112,6 +112,30 @@ pub struct CompactionsOf {
     pub limit: Option<usize>,
 }
 
+/// Parameters of `sessions.compact` and `sessions.reset`.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct SessionOf {
+    /// Which session; the owner's direct conversation when absent.
+    #[serde(alias = "sessionKey", skip_serializing_if = "Option::is_none")]
+    pub session: Option<SessionLabel>,
+}
+
+/// Answer to `sessions.compact` and `sessions.reset`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct SessionShortened {
+    /// The session.
+    pub session: SessionLabel,
+    /// Whether anything is sent otherwise from now on.
+    pub changed: bool,
+    /// Why nothing is.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
+    /// What stands for the earlier turns now.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub compaction: Option<CompactionView>,
+}
+
 /// What stands for earlier turns of a session.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
@@ -120,15 +144,15 @@ pub struct CompactionView {
     pub id: CompactionId,
     /// The session.
     pub session: SessionLabel,
-    /// The turn that needed the room.
+    /// The turn that needed the room, or the last one before somebody asked.
     pub turn_id: TurnId,
     /// How many turns were summed up.
     pub turns: u64,
     /// How many results are sent shortened.
     pub shortened_results: u64,
-    /// Why: `context_limit`, `overflow`, `length`.
+    /// Why: `context_limit`, `overflow`, `length`, `asked`, `reset`.
     pub cause: String,
-    /// Who wrote the summary: a model, or `extract`.
+    /// Who wrote the summary: a model, `extract` or `head and tail`; `nobody` when there is none.
     pub author: String,
     /// Estimated tokens of the request before.
     pub tokens_before: u64,

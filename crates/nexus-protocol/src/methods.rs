@@ -119,6 +119,8 @@ pub const ALIASES: &[(&str, Method)] = &[
     ("ingress.credentials.revoke", Method::TokensRevoke),
     ("ingress.credentials.rotate", Method::TokensRotate),
     ("agent.wait", Method::ChatWait),
+    ("memory.review.list", Method::MemoryChanges),
+    ("memory.review.forget", Method::MemoryForget),
     ("skills.list", Method::SkillsStatus),
 ];
 
@@ -164,6 +166,10 @@ methods! {
     SessionsPreview = "sessions.preview" Iam "sessions" Read,
     /// What stands for earlier turns of sessions.
     SessionsCompactions = "sessions.compactions" Iam "sessions" Read,
+    /// Sums up a session's earlier turns now.
+    SessionsCompact = "sessions.compact" Iam "sessions" Write,
+    /// Lets a session begin anew: nothing of what was said before is sent to the model.
+    SessionsReset = "sessions.reset" Iam "sessions" Write,
     /// Takes a compaction back.
     SessionsUndo = "sessions.undo" Iam "sessions" Write,
     /// Bus events to this connection.

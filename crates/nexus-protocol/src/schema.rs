@@ -82,6 +82,9 @@ fn shapes(method: Method, generator: &mut SchemaGenerator) -> (Value, Value) {
         Method::SessionsCompactions => {
             of(shape::<control::CompactionsOf>(), Shape::List("compactions", list::<control::CompactionView>))
         }
+        Method::SessionsCompact | Method::SessionsReset => {
+            of(shape::<control::SessionOf>(), shape::<control::SessionShortened>())
+        }
         Method::SessionsUndo => of(shape::<control::Named>(), shape::<control::CompactionView>()),
         Method::EventsSubscribe => of(shape::<ws::Subscribe>(), shape::<answers::Subscribed>()),
         Method::EventsUnsubscribe => of(shape::<control::Nothing>(), shape::<answers::Subscribed>()),

@@ -19,6 +19,7 @@ use nexus_identity::{Operation, Tokens};
 use nexus_protocol::control as wire;
 use nexus_protocol::control::answers::WorkspaceStatus;
 use nexus_protocol::methods::{Action, Method, Path};
+use nexus_session::Wish;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
@@ -118,6 +119,8 @@ impl Runtime {
             Method::SessionsResolve => self.session_resolve(read(params)?).await,
             Method::SessionsPreview => self.session_previews(read(params)?).await,
             Method::SessionsCompactions => self.session_compactions(read(params)?).await,
+            Method::SessionsCompact => self.session_shorten(read(params)?, Wish::Compact).await,
+            Method::SessionsReset => self.session_shorten(read(params)?, Wish::Reset).await,
             Method::SessionsUndo => self.undo_compaction(read(params)?).await,
             Method::AgentsList => {
                 nothing(params)?;

@@ -227,6 +227,7 @@ fn belongs_to(event: &BusEvent, root: &str) -> bool {
         | BusBody::Quiescent { request_id } => request_id.as_str() == root,
         BusBody::Used { .. }
         | BusBody::Compacted { .. }
+        | BusBody::Reset { .. }
         | BusBody::ToolStarted { .. }
         | BusBody::ToolEnded { .. }
         | BusBody::WorkerEnded { .. } => false,

@@ -15,6 +15,7 @@ use tokio_util::task::TaskTracker;
 use crate::engine::{Engine, Observer};
 use crate::live::{Cause, LiveSessions};
 use crate::past::Pasts;
+use crate::shorten::{self, Shortening, Wish, Wishes};
 use crate::waiters::Waiters;
 use crate::{owed, run, runner};
 
@@ -76,6 +77,7 @@ pub(crate) struct Shared {
     pub(crate) stopping: CancellationToken,
     pub(crate) waiters: Waiters,
     pub(crate) pasts: Pasts,
+    pub(crate) wishes: Wishes,
     /// Set while nothing may start by itself.
     pub(crate) is_quiet: AtomicBool,
 }
@@ -104,6 +106,7 @@ impl Broker {
                 stopping: CancellationToken::new(),
                 waiters: Waiters::default(),
                 pasts: Pasts::default(),
+                wishes: Wishes::default(),
                 is_quiet: AtomicBool::new(false),
             }),
         }
@@ -130,6 +133,15 @@ impl Broker {
             Admitted::AlreadyThere => {}
         }
         Ok(admitted)
+    }
+
+    /// Makes a session's conversation shorter because somebody asks for it; after the turn that runs, and
+    /// before the next one.
+    ///
+    /// # Errors
+    /// The database cannot be read.
+    pub async fn shorten(&self, label: &SessionLabel, wish: Wish) -> Result<Shortening, StoreError> {
+        shorten::ask(&self.shared, label, wish).await
     }
 
     /// Takes a compaction back; the turns it stood for are sent again from the next message on.

@@ -61,30 +61,36 @@ impl Ledger for TurnLedger {
     }
 
     async fn record_compaction(&self, compacted: &Compacted) -> Result<(), LedgerError> {
-        let trims = compacted.trims.iter();
-        let new = NewCompaction {
-            id: compacted.id.clone(),
-            session: self.session.clone(),
-            turn_id: self.turn_id.clone(),
-            through: compacted.through.clone(),
-            turns_summarized: u64::try_from(compacted.turns).unwrap_or(u64::MAX),
-            summary: compacted.summary.clone(),
-            trims: trims.map(|(call, text)| Trim { call: call.clone(), text: text.clone() }).collect(),
-            cause: match compacted.cause {
-                CompactionCause::ContextLimit => agents::CompactionCause::ContextLimit,
-                CompactionCause::Overflow => agents::CompactionCause::Overflow,
-                CompactionCause::Length => agents::CompactionCause::Length,
-            },
-            author: compacted.author.clone(),
-            tokens_before: compacted.tokens.0,
-            tokens_after: compacted.tokens.1,
-        };
+        let new = new_compaction(compacted, &self.session, &self.turn_id);
         self.agents.record_compaction(new).await.map_err(|error| ledger_error(&error))
     }
 
     async fn record_taint(&self, sources: &str) -> Result<(), LedgerError> {
         let written = self.agents.taint_turn(&self.turn_id, sources.to_owned()).await;
         written.map_err(|error| ledger_error(&error))
+    }
+}
+
+/// Returns what is kept of a compaction.
+pub(crate) fn new_compaction(compacted: &Compacted, session: &SessionLabel, turn: &TurnId) -> NewCompaction {
+    let trims = compacted.trims.iter();
+    NewCompaction {
+        id: compacted.id.clone(),
+        session: session.clone(),
+        turn_id: turn.clone(),
+        through: compacted.through.clone(),
+        turns_summarized: u64::try_from(compacted.turns).unwrap_or(u64::MAX),
+        summary: compacted.summary.clone(),
+        trims: trims.map(|(call, text)| Trim { call: call.clone(), text: text.clone() }).collect(),
+        cause: match compacted.cause {
+            CompactionCause::ContextLimit => agents::CompactionCause::ContextLimit,
+            CompactionCause::Overflow => agents::CompactionCause::Overflow,
+            CompactionCause::Length => agents::CompactionCause::Length,
+            CompactionCause::Asked => agents::CompactionCause::Asked,
+        },
+        author: compacted.author.clone(),
+        tokens_before: compacted.tokens.0,
+        tokens_after: compacted.tokens.1,
     }
 }
 

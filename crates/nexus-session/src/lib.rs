@@ -15,9 +15,11 @@ mod owed;
 mod past;
 mod run;
 mod runner;
+mod shorten;
 mod show;
 mod taint;
 mod waiters;
 
 pub use broker::{Broker, BrokerLimits, BrokerParts, Quiescence};
 pub use engine::{AgentRequest, AssignRequest, Assigned, Ended, Engine, Framer, Observer, Passage};
+pub use shorten::{Shortening, Wish};

@@ -9,7 +9,7 @@ use nexus_base::id::SessionLabel;
 use nexus_store::agents::Claim;
 
 use crate::broker::Shared;
-use crate::run;
+use crate::{run, shorten};
 
 /// Pause after a round went wrong, before the next one.
 const PAUSE: Duration = Duration::from_secs(1);
@@ -37,6 +37,7 @@ pub(crate) async fn run_session(shared: Arc<Shared>, label: SessionLabel) {
         }
     }
     shared.live.remove(&label);
+    shared.wishes.drop_all(&label);
 }
 
 async fn round(shared: &Arc<Shared>, label: &SessionLabel) -> Round {
@@ -50,6 +51,9 @@ async fn round(shared: &Arc<Shared>, label: &SessionLabel) -> Round {
         None
     };
     shared.live.look(label);
+    if shorten::serve(shared, label).await {
+        return Round::Worked;
+    }
     let frame = shared.parts.engine.framer();
     match shared.parts.agents.claim(label, &shared.parts.boot, frame).await {
         Ok(Some(Claim::Fresh(claimed) | Claim::Resumed(claimed))) => run::take_turn(shared, claimed).await,

@@ -75,6 +75,10 @@ const AGENTS: &[Migration] = &[
     Migration { name: "initial", sql: include_str!("../migrations/agents/0001_initial.sql") },
     Migration { name: "compactions", sql: include_str!("../migrations/agents/0002_compactions.sql") },
     Migration { name: "taint", sql: include_str!("../migrations/agents/0003_taint.sql") },
+    Migration {
+        name: "compactions_asked_for",
+        sql: include_str!("../migrations/agents/0004_compactions_asked_for.sql"),
+    },
 ];
 const IDENTITY: &[Migration] =
     &[Migration { name: "initial", sql: include_str!("../migrations/identity/0001_initial.sql") }];

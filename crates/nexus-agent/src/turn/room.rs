@@ -99,7 +99,7 @@ impl Agent {
         for piece in input.hooks.compacted(&input.facts).await {
             // Kept with the summary, so that a restart tells the same.
             if let Some(summary) = &mut input.past.summary {
-                summary.push_str(&format!("\n\n<{0}>\n{1}\n</{0}>", piece.source, piece.text.trim_end()));
+                summary.push_str(&piece.with_its_source());
                 compacted.summary = Some(summary.clone());
             }
         }

@@ -1,7 +1,10 @@
-//! Compactions over the control plane: looked at and taken back.
+//! Compactions over the control plane: asked for, looked at and taken back.
 
+use nexus_automation::HookPoint;
 use nexus_base::id::CompactionId;
-use nexus_protocol::control::{CompactionsOf, Named};
+use nexus_protocol::control::{CompactionsOf, Named, SessionOf, SessionShortened};
+use nexus_protocol::status::Health;
+use nexus_session::{Shortening, Wish};
 use nexus_store::agents::Undone;
 use serde_json::{Value, json};
 
@@ -13,6 +16,43 @@ impl Runtime {
     pub(super) async fn session_compactions(&self, of: CompactionsOf) -> Result<Value, RuntimeError> {
         let listed = compactions(&self.shared.store, of.session.as_ref(), rows(of.limit)?).await?;
         shown(&json!({ "compactions": listed }))
+    }
+
+    /// Sums a session up, or lets it begin anew; answers when that is on disk.
+    pub(super) async fn session_shorten(&self, of: SessionOf, wish: Wish) -> Result<Value, RuntimeError> {
+        match self.health() {
+            Health::Healthy | Health::Degraded | Health::Unhealthy => {}
+            Health::Starting => return Err(RuntimeError::NotServing { state: "starting" }),
+            Health::Stopping => return Err(RuntimeError::NotServing { state: "stopping" }),
+        }
+        let own = self.shared.pipeline.owner_session();
+        let (session, is_own) = match of.session {
+            Some(label) => {
+                let label = crate::pipeline::check_label(&label)?;
+                let is_own = label == own;
+                (label, is_own)
+            }
+            None => (own, true),
+        };
+        let answer = |compaction, reason| {
+            let changed = Option::is_some(&compaction);
+            shown(&SessionShortened { session: session.clone(), changed, reason, compaction })
+        };
+        match self.shared.broker.shorten(&session, wish).await? {
+            Shortening::Done(compaction) => {
+                if wish == Wish::Reset {
+                    self.shared.automations.commanded(HookPoint::CommandReset, &session);
+                }
+                answer(Some(compaction_view(*compaction)), None)
+            }
+            Shortening::Nothing { why } => answer(None, Some(why)),
+            // The owner's conversation is there before its first word.
+            Shortening::Unknown if is_own => answer(None, Some("nothing was said there yet".to_owned())),
+            Shortening::Unknown => Err(missing("session", session.as_str())),
+            Shortening::Stopped => Err(invalid("it was stopped before it was done; nothing was changed")),
+            Shortening::Refused { reason } => Err(invalid(reason)),
+            Shortening::Stopping => Err(RuntimeError::NotServing { state: "stopping" }),
+        }
     }
 
     pub(super) async fn undo_compaction(&self, named: Named) -> Result<Value, RuntimeError> {

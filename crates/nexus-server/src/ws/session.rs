@@ -157,7 +157,9 @@ impl<D: Daemon> Session<D> {
                     json!(Subscribed { subscribed: false, was: Some(was_on) }),
                 ));
             }
-            Method::ChatWait | Method::ApprovalsRequest => self.wait(id, method, params),
+            Method::ChatWait | Method::ApprovalsRequest | Method::SessionsCompact | Method::SessionsReset => {
+                self.wait(id, method, params)
+            }
             _ => {
                 let (daemon, caller) = (self.shared.daemon.clone(), self.caller.clone());
                 // To its end, also when the client hangs up halfway.

@@ -13,6 +13,7 @@ mod panics;
 mod prompts;
 mod queue_modes;
 mod resume;
+mod shorten;
 mod support;
 mod trees;
 mod turn_limits;

@@ -23,6 +23,10 @@ words! {
         Overflow = "overflow",
         /// It had too many turns to be read for every message.
         Length = "length",
+        /// Somebody asked for it.
+        Asked = "asked",
+        /// Somebody asked for the conversation to begin anew; nothing is sent of what was before.
+        Reset = "reset",
     }
 }
 
@@ -42,7 +46,7 @@ pub struct NewCompaction {
     pub id: CompactionId,
     /// The session.
     pub session: SessionLabel,
-    /// The turn that needed the room.
+    /// The turn that needed the room, or the last one before somebody asked.
     pub turn_id: TurnId,
     /// The last turn that the summary stands for.
     pub through: Option<TurnId>,
@@ -117,6 +121,24 @@ impl Agents {
             .await?;
         failpoint::hit("turn.compaction.committed");
         Ok(())
+    }
+
+    /// Keeps a compaction that somebody asked for and will be told of: it holds after a loss of power, too.
+    ///
+    /// # Errors
+    /// The database cannot be written.
+    pub async fn record_asked_compaction(&self, new: NewCompaction) -> Result<Compaction, StoreError> {
+        let kept = self
+            .database
+            .write(Sync::Full, move |connection| {
+                let created_at = Timestamp::now();
+                insert(connection, &new, created_at)?;
+                failpoint::hit("shorten.before_commit");
+                Ok(Compaction { new, created_at, undone_at: None })
+            })
+            .await?;
+        failpoint::hit("shorten.committed");
+        Ok(kept)
     }
 
     /// Returns the compaction in force and the turns on the path to `head` that it does not stand for.

@@ -48,6 +48,28 @@ enum Command {
         #[arg(long)]
         json: bool,
     },
+    /// Sum up a session's earlier turns now, to make room
+    #[command(
+        after_help = "A turn that runs ends first; the last turns stay whole. `nexus sessions undo` takes it back.\n\nExample:\n  nexus sessions compact dm:entity-owner"
+    )]
+    Compact {
+        /// Which, as `nexus sessions` lists it
+        session: String,
+        /// Print JSON
+        #[arg(long)]
+        json: bool,
+    },
+    /// Let a session begin anew: nothing said before is sent to the model
+    #[command(
+        after_help = "What was said stays in the history, and `nexus sessions undo` brings it back.\n\nExample:\n  nexus sessions reset dm:entity-owner"
+    )]
+    Reset {
+        /// Which, as `nexus sessions` lists it
+        session: String,
+        /// Print JSON
+        #[arg(long)]
+        json: bool,
+    },
     /// Take a compaction back: its turns are sent whole again
     #[command(after_help = "Example:\n  nexus sessions undo 01KA2Q…")]
     Undo {
@@ -66,6 +88,12 @@ pub(crate) fn run(context: &Context, arguments: &Arguments) -> Outcome {
         Some(Command::Compactions { session, limit, json }) => {
             let session = session.as_deref().map(SessionLabel::new);
             compactions(context, session.as_ref(), *limit, Format::from_flag(*json))
+        }
+        Some(Command::Compact { session, json }) => {
+            make_shorter(context, session, false, Format::from_flag(*json))
+        }
+        Some(Command::Reset { session, json }) => {
+            make_shorter(context, session, true, Format::from_flag(*json))
         }
         Some(Command::Undo { compaction, json }) => undo(context, compaction, Format::from_flag(*json)),
     }
@@ -126,6 +154,36 @@ fn compactions(context: &Context, session: Option<&SessionLabel>, limit: usize, 
         &["ID", "SESSION", "STATE", "CAUSE", "TURNS", "RESULTS", "TOKENS", "BY", "SUMMARY"],
         listed.iter().map(row).collect(),
     )
+}
+
+/// Asks the daemon: it has the model, and nobody else may write while it runs.
+fn make_shorter(context: &Context, session: &str, anew: bool, format: Format) -> Outcome {
+    let client = context.client()?;
+    let label = SessionLabel::new(session);
+    let answer = super::client_runtime()?
+        .block_on(client.shorten(Some(&label), anew))
+        .map_err(|error| client_failure(&error))?;
+    if format == Format::Json {
+        return output::json(&answer);
+    }
+    let Some(compaction) = &answer.compaction else {
+        return output::line(answer.reason.as_deref().unwrap_or("nothing to do"));
+    };
+    let back = format!("nexus sessions undo {} takes it back", compaction.id);
+    if anew {
+        return output::line(&format!("{} begins anew; {back}", answer.session));
+    }
+    let turns = compaction.turns;
+    output::line(&format!(
+        "{turns} earlier {} of {} {} sent as a summary, {} long {} shortened; about {} → {} tokens\n{back}",
+        if turns == 1 { "turn" } else { "turns" },
+        answer.session,
+        if turns == 1 { "is" } else { "are" },
+        compaction.shortened_results,
+        if compaction.shortened_results == 1 { "result is" } else { "results are" },
+        compaction.tokens_before,
+        compaction.tokens_after,
+    ))
 }
 
 fn undo(context: &Context, id: &str, format: Format) -> Outcome {

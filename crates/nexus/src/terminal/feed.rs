@@ -3,9 +3,10 @@
 
 use std::collections::{HashMap, HashSet};
 
-use nexus_base::id::{MessageId, RequestId, SessionLabel, TurnId};
+use nexus_base::id::{CompactionId, MessageId, RequestId, SessionLabel, TurnId};
 use nexus_protocol::bus::{BusBody, BusEvent, TurnState};
 use nexus_protocol::chat::{ChatLine, Speaker};
+use nexus_protocol::control::CompactionView;
 
 use crate::output::{shorten, single_line};
 
@@ -15,6 +16,10 @@ const LONGEST_NOTICE: usize = 100;
 const REMEMBERED: usize = 10_000;
 /// Most text of one turn kept to compare with its final reply.
 const LONGEST_STREAM: usize = 1024 * 1024;
+
+/// Said when a conversation begins anew.
+const RESET_LINE: &str =
+    "the conversation begins anew; what was said stays in the history (nexus sessions compactions)";
 
 /// Manager tools that show in other lines already.
 const QUIET_TOOLS: &[&str] = &["agent_send", "wait", "get_agent_status"];
@@ -54,6 +59,8 @@ pub(crate) struct Feed {
     workers: HashMap<SessionLabel, usize>,
     stream: Option<Stream>,
     said: HashSet<MessageId>,
+    /// The compaction whose answer was shown; its event says nothing new.
+    told: Option<CompactionId>,
     /// Tokens in and out of the turns since the last one of the conversation itself ended, by turn.
     used: HashMap<TurnId, (u64, u64)>,
 }
@@ -74,6 +81,7 @@ impl Feed {
             workers: HashMap::new(),
             stream: None,
             said: HashSet::new(),
+            told: None,
             used: HashMap::new(),
         }
     }
@@ -86,6 +94,20 @@ impl Feed {
     /// Narrows the feed to one request and everything it leads to.
     pub(crate) fn follow_only(&mut self, request: RequestId) {
         self.only = Some(request);
+    }
+
+    /// Notes that a compaction was shown when it was asked for; returns the line for it.
+    pub(crate) fn shortened(&mut self, compaction: &CompactionView) -> String {
+        self.told = Some(compaction.id.clone());
+        if compaction.summary.is_none() && compaction.shortened_results == 0 {
+            return RESET_LINE.to_owned();
+        }
+        let line = compacted_line(compaction.turns);
+        format!("{line}; about {} → {} tokens", compaction.tokens_before, compaction.tokens_after)
+    }
+
+    fn unless_told(&self, id: &CompactionId, line: String) -> Vec<Show> {
+        if self.told.as_ref() == Some(id) { Vec::new() } else { vec![Show::Notice(line)] }
     }
 
     /// Takes one event and returns what to show for it, in order.
@@ -133,8 +155,11 @@ impl Feed {
             BusBody::PermissionResolved { permission_request_id, status } => {
                 vec![Show::Settled { id: permission_request_id.clone(), status: status.clone() }]
             }
-            BusBody::Compacted { session, turns, .. } if self.is_ours(session) => {
-                vec![Show::Notice(compacted_line(*turns))]
+            BusBody::Compacted { session, compaction_id, turns, .. } if self.is_ours(session) => {
+                self.unless_told(compaction_id, compacted_line(*turns))
+            }
+            BusBody::Reset { session, compaction_id, .. } if self.is_ours(session) => {
+                self.unless_told(compaction_id, RESET_LINE.to_owned())
             }
             BusBody::ToolEnded { session, tool, is_error: true, .. } => {
                 self.tool_line(session, tool, "did not work").map(Show::Notice).into_iter().collect()
@@ -145,6 +170,7 @@ impl Feed {
             }
             BusBody::TurnStarted { .. }
             | BusBody::Compacted { .. }
+            | BusBody::Reset { .. }
             | BusBody::Delta { .. }
             | BusBody::Reply { .. }
             | BusBody::TurnEnded { .. }

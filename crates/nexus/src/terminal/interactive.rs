@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use nexus_base::id::RequestId;
 use nexus_protocol::chat::ChatWaited;
+use nexus_protocol::control::SessionShortened;
 use rustix::termios::{self, LocalModes, OptionalActions, Termios};
 use tokio::signal::unix::{Signal as UnixSignal, SignalKind, signal};
 use tokio::sync::mpsc;
@@ -198,6 +199,8 @@ impl Talk {
                 self.show_trace().await;
                 Next::Prompt
             }
+            Typed::Command(Slash::Compact) => self.shorten(false, interrupt).await,
+            Typed::Command(Slash::Reset) => self.shorten(true, interrupt).await,
             Typed::Unknown => {
                 self.screen.notice("no such command; /help lists them");
                 Next::Prompt
@@ -248,6 +251,30 @@ impl Talk {
                 Next::Prompt
             }
         }
+    }
+
+    /// Makes the conversation shorter; Ctrl-C stops that as it stops a turn.
+    async fn shorten(&mut self, anew: bool, interrupt: &mut UnixSignal) -> Next {
+        let link = self.link.clone();
+        let shortening = link.shorten(anew);
+        tokio::pin!(shortening);
+        let answer = loop {
+            tokio::select! {
+                answer = &mut shortening => break answer,
+                _ = interrupt.recv() => self.abort(false).await,
+            }
+        };
+        match answer {
+            Ok(SessionShortened { compaction: Some(compaction), .. }) => {
+                let line = self.feed.shortened(&compaction);
+                self.screen.notice(&line);
+            }
+            Ok(SessionShortened { reason, .. }) => {
+                self.screen.notice(reason.as_deref().unwrap_or("nothing to do"));
+            }
+            Err(failure) => self.complain(&failure),
+        }
+        Next::Prompt
     }
 
     async fn happened(&mut self, signal: Option<Signal>) {

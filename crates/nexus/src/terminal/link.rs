@@ -8,7 +8,7 @@ use nexus_base::id::{RequestId, SessionLabel, new_ulid};
 use nexus_client::{Client, ClientError};
 use nexus_protocol::bus::BusEvent;
 use nexus_protocol::chat::{ChatAbort, ChatAborted, ChatAccepted, ChatHistory, ChatSend, ChatWaited};
-use nexus_protocol::control::{ApprovalAnswer, ApprovalScope, ApprovalView};
+use nexus_protocol::control::{ApprovalAnswer, ApprovalScope, ApprovalView, SessionShortened};
 use nexus_protocol::error::ErrorCode;
 use nexus_protocol::methods::Method;
 use nexus_protocol::trace::RequestView;
@@ -128,6 +128,12 @@ impl Link {
     pub(crate) async fn abort(&self, workers: bool) -> Result<ChatAborted, Failure> {
         let abort = ChatAbort { session: self.place.session.clone(), workers };
         self.call(async |client| client.abort(&abort).await).await.map_err(Failure::from)
+    }
+
+    /// Sums up the conversation's earlier turns now, or lets it begin anew.
+    pub(crate) async fn shorten(&self, anew: bool) -> Result<SessionShortened, Failure> {
+        let session = self.place.session.as_ref();
+        self.call(async |client| client.shorten(session, anew).await).await.map_err(Failure::from)
     }
 
     /// Answers a question that waits for consent, for this one time.

@@ -7,6 +7,10 @@ pub(crate) enum Slash {
     Help,
     /// Show what happened with the last message.
     Trace,
+    /// Sum up the earlier turns.
+    Compact,
+    /// Begin anew.
+    Reset,
     /// Leave.
     Quit,
 }
@@ -14,6 +18,8 @@ pub(crate) enum Slash {
 const NAMES: &[(&str, Slash, &str)] = &[
     ("/help", Slash::Help, "this list"),
     ("/trace", Slash::Trace, "what happened with the last message, stage by stage"),
+    ("/compact", Slash::Compact, "sum up what was said so far, to make room"),
+    ("/reset", Slash::Reset, "begin anew; what was said stays in the history"),
     ("/quit", Slash::Quit, "leave (Ctrl-D does too)"),
 ];
 
@@ -32,8 +38,10 @@ pub(crate) enum Typed {
 pub(crate) fn read(line: &str) -> Typed {
     let line = line.trim();
     let Some(word) = line.strip_prefix('/') else { return Typed::Message };
-    if word == "exit" {
-        return Typed::Command(Slash::Quit);
+    match word {
+        "exit" => return Typed::Command(Slash::Quit),
+        "new" => return Typed::Command(Slash::Reset),
+        _ => {}
     }
     if let Some((_, command, _)) = NAMES.iter().find(|(name, _, _)| *name == line) {
         return Typed::Command(*command);
@@ -57,7 +65,7 @@ pub(crate) fn completions(typed: &str) -> Vec<String> {
 /// Returns the lines `/help` shows.
 pub(crate) fn help() -> Vec<String> {
     let mut lines: Vec<String> =
-        NAMES.iter().map(|(name, _, meaning)| format!("{name:<8} {meaning}")).collect();
+        NAMES.iter().map(|(name, _, meaning)| format!("{name:<9} {meaning}")).collect();
     lines.push(
         "Alt-Enter, or \\ at the end of a line, goes on in a new line; pasted text stays one message".into(),
     );
@@ -75,6 +83,9 @@ mod tests {
         assert_eq!(read("/etc/hosts is what?"), Typed::Message);
         assert_eq!(read("/"), Typed::Message);
         assert_eq!(read("/nope"), Typed::Unknown);
+        assert_eq!(read("/compact"), Typed::Command(Slash::Compact));
+        assert_eq!((read("/reset"), read("/new")), (read("/new"), Typed::Command(Slash::Reset)));
+        assert_eq!(read("/compact the soil first?"), Typed::Message);
         assert_eq!(completions("/t"), vec!["/trace"]);
         assert_eq!(completions("t"), Vec::<String>::new());
     }

@@ -25,7 +25,7 @@ const PATIENCE: Duration = Duration::from_secs(60);
 /// projects in their own crates, questions to the owner in `gateway_holds_messages`, turns
 /// with a paid model in `turns_survive_deaths`, what automations commit in `automations_survive_deaths`
 /// and, when a definition follows an upgrade, in their own crate.
-const ELSEWHERE: [&str; 13] = [
+const ELSEWHERE: [&str; 14] = [
     "kernel.",
     "project.",
     "forget.",
@@ -39,6 +39,7 @@ const ELSEWHERE: [&str; 13] = [
     "s3.answered",
     "s3.before_answer",
     "seed.upgraded",
+    "shorten.",
 ];
 
 /// Failpoints that the guide's conversation never passes; the sweep with a scripted model and the tests

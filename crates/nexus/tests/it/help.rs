@@ -35,7 +35,7 @@ fn the_tree_has_these_names() {
     chat
     trace
     undo
-    sessions compactions|undo
+    sessions compactions|compact|reset|undo
     identity
     approvals list|show|approve|deny
     tokens list|create|revoke|rotate

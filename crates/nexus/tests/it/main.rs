@@ -45,6 +45,7 @@ mod scripted;
 mod skills_ask_first;
 mod threats;
 mod tidy;
+mod sessions_are_shortened;
 mod tools_at_work;
 mod tools_side_by_side;
 mod turns_are_told_everything;

@@ -41,7 +41,13 @@ impl Ground {
             Some((layout, settings)) => persona::active_persona(layout, settings)?,
             None => None,
         };
-        let catalog = Catalog::embedded()?;
+        // As the daemon has it, so that every harness meets the same roles.
+        let package = workspace
+            .and_then(|(layout, settings)| Some(layout.root().join(settings.project.catalog.as_deref()?)));
+        let catalog = match package {
+            Some(folder) => Catalog::load(&folder)?,
+            None => Catalog::embedded()?,
+        };
         Ok(Self { root, workspace: workspace.map(|(layout, _)| layout.clone()), persona, catalog })
     }
 

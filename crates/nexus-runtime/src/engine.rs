@@ -12,6 +12,7 @@ use nexus_base::clock::{Timestamp, local_zone_name};
 use nexus_base::file::FileError;
 use nexus_memory::Memory;
 use nexus_process::{FileRecord, GroupRecord};
+use nexus_project::catalog::ModelTier;
 use nexus_protocol::framing::{Frame, Kind, key};
 use nexus_session::{AgentRequest, AssignRequest, Assigned, Engine, Framer};
 use nexus_store::agents::ItemKind;
@@ -25,7 +26,7 @@ use nexus_workspace::{Layout, persona};
 use crate::consent::OwnerConsent;
 use crate::hooks::{OwnWork, Slot};
 use crate::memory_desk;
-use crate::models::Models;
+use crate::models::{self, Models};
 use crate::outfit::{Outfit, bash_network};
 use crate::projects::{Bound, Projects};
 use crate::run_socket::RunCommands;
@@ -152,6 +153,15 @@ impl Workshop {
         *self.note.lock().unwrap_or_else(PoisonError::into_inner) = Some(CREDENTIAL_NOTE.to_owned());
     }
 
+    /// Returns the model the settings name for roles of a tier.
+    fn model_of(&self, tier: ModelTier) -> Option<String> {
+        let tiers = &self.settings().models.tiers;
+        match tier {
+            ModelTier::High => tiers.high.clone(),
+            ModelTier::Standard => tiers.standard.clone(),
+        }
+    }
+
     fn limits(&self) -> Limits {
         let budgets = &self.settings().budgets;
         Limits {
@@ -219,7 +229,17 @@ impl Engine for Workshop {
         if let Some(model) = request.model {
             self.models.named(model)?;
         }
-        self.projects.assign(request).await
+        let mut assigned = self.projects.assign(request).await?;
+        if request.model.is_none() {
+            let wanted = self.projects.tier(&assigned.settings).and_then(|tier| self.model_of(tier));
+            let parents = models::wanted_model(&request.session.settings_json);
+            if let Some(model) = wanted {
+                assigned.settings["tier_model"] = model.into();
+            } else if let Some(model) = parents {
+                assigned.settings["model"] = model.into();
+            }
+        }
+        Ok(assigned)
     }
 
     fn approver(&self, request: &AgentRequest<'_>) -> Arc<dyn Approve> {

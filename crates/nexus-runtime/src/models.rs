@@ -177,6 +177,9 @@ impl Models {
         if let Some(Ok(Some(link))) = wanted.map(|wanted| self.outlook(|outlook| outlook.named(&wanted))) {
             return link.endpoint.name;
         }
+        if let Some(link) = self.preferred(request) {
+            return link.endpoint.name;
+        }
         let choice = self.choice();
         let asked = choice.question.as_ref().and_then(|question| question.model.split_once('/'));
         match asked.filter(|_| choice.links.is_empty() && is_answerable(request)) {
@@ -200,6 +203,11 @@ impl Models {
         if let Some(wanted) = wanted_model(&request.session.settings_json) {
             return self.named(&wanted);
         }
+        if let Some(link) = self.preferred(request) {
+            // Should it fail, the usual ones go on, and nobody needs to know.
+            let usual = self.choice().links.clone();
+            return Ok(self.chain(std::iter::once(link).chain(usual).collect()));
+        }
         let asks = is_answerable(request);
         if *self.inner.looked.borrow() {
             Ok(self.chosen(asks))
@@ -220,6 +228,12 @@ impl Models {
             Some(link) => Ok(self.chain(vec![link])),
             None => Ok(Arc::new(Guided::alone())),
         }
+    }
+
+    /// Returns the model a worker's role would like, where there is one to be had.
+    fn preferred(&self, request: &AgentRequest<'_>) -> Option<nexus_llm::Link> {
+        let wanted = setting(&request.session.settings_json, "tier_model")?;
+        self.outlook(|outlook| outlook.preferred(&wanted))
     }
 
     fn chosen(&self, asks: bool) -> Arc<dyn Model> {
@@ -349,9 +363,13 @@ fn rules(settings: &Settings) -> AccessRules {
 }
 
 /// Returns the model a session was made with, if one was named.
-fn wanted_model(settings: &str) -> Option<String> {
+pub(crate) fn wanted_model(settings: &str) -> Option<String> {
+    setting(settings, "model")
+}
+
+fn setting(settings: &str, name: &str) -> Option<String> {
     let settings: serde_json::Value = serde_json::from_str(settings).ok()?;
-    settings.get("model")?.as_str().filter(|model| !model.is_empty()).map(str::to_owned)
+    settings.get(name)?.as_str().filter(|text| !text.is_empty()).map(str::to_owned)
 }
 
 /// Tells whether a turn's words can be an answer to a question about models: only the owner's own can.

@@ -14,17 +14,18 @@ mod without;
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use nexus_agent::ports::Hooks;
 use nexus_agent::{ProjectTool, Role, RoleSection};
 use nexus_memory::Memory;
-use nexus_project::catalog::{Catalog, LEAD_ONLY, denied_tools};
+use nexus_project::catalog::{Catalog, LEAD_ONLY, ModelTier, denied_tools};
 use nexus_project::{Project, ProjectError};
 use nexus_session::AgentRequest;
 use nexus_store::agents::ItemKind;
 use nexus_workspace::Layout;
+use nexus_workspace::config::Settings;
 use serde::Deserialize;
 use tokio_util::sync::CancellationToken;
 
@@ -60,7 +61,8 @@ pub(crate) struct Projects {
     layout: Layout,
     owner_home: PathBuf,
     memory: Memory,
-    catalog: OnceLock<Arc<Catalog>>,
+    /// The catalog in force; none until it is first needed.
+    catalog: Mutex<Option<Arc<Catalog>>>,
     open: Mutex<HashMap<PathBuf, Arc<OpenProject>>>,
     stopping: CancellationToken,
     /// How long a session stays open without a turn.
@@ -73,7 +75,7 @@ impl Projects {
             layout,
             owner_home,
             memory,
-            catalog: OnceLock::new(),
+            catalog: Mutex::default(),
             open: Mutex::default(),
             stopping: CancellationToken::new(),
             idle: IDLE,
@@ -82,11 +84,36 @@ impl Projects {
 
     /// Returns the catalog in force; read when it is first needed.
     pub(crate) fn catalog(&self) -> Result<Arc<Catalog>, String> {
-        if let Some(catalog) = self.catalog.get() {
+        let mut kept = self.catalog.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(catalog) = &*kept {
             return Ok(Arc::clone(catalog));
         }
-        let read = Catalog::embedded().map_err(|error| error.to_string())?;
-        Ok(Arc::clone(self.catalog.get_or_init(|| Arc::new(read))))
+        let read = Arc::new(Catalog::embedded().map_err(|error| error.to_string())?);
+        *kept = Some(Arc::clone(&read));
+        Ok(read)
+    }
+
+    /// Puts the catalog in force that the settings name. A package is used whole or not at all: one that is not
+    /// sound changes nothing, and is told about.
+    pub(crate) fn take_catalog(&self, settings: &Settings) -> Result<(), String> {
+        let read = match &settings.project.catalog {
+            None => None,
+            Some(folder) => {
+                let folder = self.layout.root().join(folder);
+                let read = Catalog::load(&folder).map_err(|error| {
+                    format!("project.catalog: {error}; the roles and skills from before stay in force")
+                })?;
+                Some(Arc::new(read))
+            }
+        };
+        *self.catalog.lock().unwrap_or_else(PoisonError::into_inner) = read;
+        Ok(())
+    }
+
+    /// Returns how strong a model the role in a worker's settings wants.
+    pub(crate) fn tier(&self, settings: &serde_json::Value) -> Option<ModelTier> {
+        let catalog = self.catalog().ok()?;
+        catalog.agent(settings.get("agent")?.as_str()?).map(|agent| agent.model_tier)
     }
 
     /// Finds the project a person names: the nearest at or above it, else the folder itself.

@@ -109,6 +109,11 @@ impl Outlook<'_> {
         self.link(&service, model.as_deref()).map(Some)
     }
 
+    /// Returns a model that is wanted but not needed, where it can be used as things are.
+    pub(super) fn preferred(&self, wanted: &str) -> Option<Link> {
+        self.named(wanted).ok().flatten().filter(|link| self.is_usable(link).is_ok())
+    }
+
     /// Returns the providers whose use the configuration itself asks for. In a workspace of somebody
     /// else's it cannot.
     pub(super) fn named_providers(&self) -> Vec<String> {
@@ -120,7 +125,9 @@ impl Outlook<'_> {
         if self.trusted {
             let agent = &self.settings.agent;
             named.extend(agent.provider.clone());
-            for wanted in agent.model.iter().chain(&agent.fallbacks) {
+            let tiers = &self.settings.models.tiers;
+            for wanted in agent.model.iter().chain(&agent.fallbacks).chain(&tiers.high).chain(&tiers.standard)
+            {
                 let (service, _) = self.split(wanted);
                 named.extend(service.or_else(|| maker_of(wanted).map(str::to_owned)));
             }

@@ -117,6 +117,7 @@ pub(crate) const TOLERATED_SECTIONS: &[&str] = &["hooks", "automation", "channel
 pub(crate) const FIELDS: &[Field] = &[
     field("runtime.port", count(1, 65_535), Unset::Count(18_789), "TCP port of the control plane"),
     field("runtime.bind", Kind::Bind, Unset::Text("loopback"), "address to listen on; loopback only"),
+    field("runtime.handshake_ms", count(100, 60_000), Unset::Count(10_000), "how long a new socket may take to show its token"),
     field("runtime.auth.mode", Kind::AuthMode, Unset::Text("token"), "how callers prove who they are"),
     field("runtime.auth.token", Kind::Token, Unset::Nothing, "the owner's token, made by init"),
     field("runtime.credentials.level", count(0, 3), Unset::Count(1), "0 all, 1 all but blocked, 2 only allowed, 3 also scopes"),
@@ -149,6 +150,8 @@ pub(crate) const FIELDS: &[Field] = &[
     field("models.local.enabled", Kind::Boolean, Unset::Flag(true), "whether model servers on this machine are looked for"),
     field("models.local.ports", Kind::Texts { most: 16 }, Unset::Texts(&["11434", "8080", "1234"]), "ports they are looked for on"),
     field("models.table", Kind::Object, Unset::Object, "context (tokens) and prices (USD per million tokens) by model"),
+    field("models.tiers.high", TEXT, Unset::Nothing, "model of roles that want the best one, as provider/model; the usual one when unset"),
+    field("models.tiers.standard", TEXT, Unset::Nothing, "model of roles that want an ordinary one, as provider/model"),
     trusted("providers.*.base_url", Kind::Address, Unset::Nothing, "where the provider's API is reached"),
     field("credentials.syncOnStatus", Kind::Boolean, Unset::Flag(false), "accepted and unused: status never syncs"),
     field("credentials.syncTtlMinutes", count(0, 1_440), Unset::Count(15), "how long a sync of other tools' logins stays fresh"),
@@ -158,6 +161,7 @@ pub(crate) const FIELDS: &[Field] = &[
     field("clock.tickIntervalMs", count(1_000, DAY_MS), Unset::Count(30_000), "time between clock events"),
     field("bus.mode", Kind::Word(&["memory", "persistent"]), Unset::Text("memory"), "whether bus events are kept"),
     field("bus.retention_days", count(1, 3_650), Unset::Count(7), "how long kept bus events stay"),
+    field("automations.retention_days", count(1, 3_650), Unset::Count(30), "how long runs of automations stay listed"),
     field("acl.unknown_sender_policy", Kind::Word(&["deny", "ask"]), Unset::Text("deny"), "what happens to strangers"),
     trusted("acl.policies", Kind::List, Unset::List, "access policies beside the built-in ones"),
     field("memory.reader", Kind::Word(&["plain", "model"]), Unset::Text("plain"), "who looks things up before workers start"),
@@ -170,6 +174,7 @@ pub(crate) const FIELDS: &[Field] = &[
     trusted("tools.bash.network", Kind::Word(&["ask", "allow"]), Unset::Text("ask"), "whether commands of agents have the network unasked"),
     trusted("tools.web.allow", Kind::Texts { most: 64 }, Unset::Texts(&[]), "base URLs of your own hosts that web_fetch may reach"),
     field("tools.approval_timeout_ms", count(100, 10 * MINUTE_MS), Unset::Count(2 * MINUTE_MS), "how long a call waits for your consent"),
+    trusted("project.catalog", Kind::Text { longest: 2_000 }, Unset::Nothing, "folder of a package with roles and skills, instead of those built in"),
     field("logging.level", Kind::Word(&["error", "warn", "info", "debug", "trace"]), Unset::Text("info"), "how much is logged"),
 ];
 

@@ -33,6 +33,8 @@ pub struct Settings {
     pub clock: ClockSettings,
     /// Bus events.
     pub bus: BusSettings,
+    /// Automations.
+    pub automations: AutomationSettings,
     /// Access.
     pub acl: AclSettings,
     /// Memory.
@@ -43,6 +45,8 @@ pub struct Settings {
     pub adapters: Map<String, Value>,
     /// MCP servers by name, unchecked.
     pub mcp: Map<String, Value>,
+    /// Projects.
+    pub project: ProjectSettings,
     /// Logging.
     pub logging: LoggingSettings,
 }
@@ -54,6 +58,9 @@ pub struct RuntimeSettings {
     pub port: u16,
     /// Where to listen.
     pub bind: Bind,
+    /// How long a new socket may take to show its token.
+    #[serde(rename = "handshake_ms", deserialize_with = "milliseconds")]
+    pub handshake: Duration,
     /// Who may call.
     pub auth: AuthSettings,
     /// Which credentials agents may use.
@@ -263,6 +270,19 @@ pub struct ModelsSettings {
     pub local: LocalModelsSettings,
     /// Context and prices by model; read by the room that knows models.
     pub table: Map<String, Value>,
+    /// Models for roles.
+    #[serde(default)]
+    pub tiers: TierSettings,
+}
+
+/// `models.tiers.*`
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
+#[serde(default)]
+pub struct TierSettings {
+    /// Of roles that want the best there is.
+    pub high: Option<String>,
+    /// Of roles that want an ordinary one.
+    pub standard: Option<String>,
 }
 
 /// `models.local.*`
@@ -320,6 +340,14 @@ pub struct BusSettings {
     pub mode: String,
     /// How long kept bus events stay.
     pub retention_days: u32,
+}
+
+/// `automations.*`
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+pub struct AutomationSettings {
+    /// How long their runs stay listed.
+    #[serde(rename = "retention_days", deserialize_with = "days")]
+    pub retention: Duration,
 }
 
 /// `acl.*`
@@ -405,6 +433,14 @@ pub struct WebSettings {
     pub allow: Vec<String>,
 }
 
+/// `project.*`
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
+#[serde(default)]
+pub struct ProjectSettings {
+    /// Folder of a package with roles and skills, relative to the workspace; those built in when absent.
+    pub catalog: Option<String>,
+}
+
 /// `logging.*`
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 pub struct LoggingSettings {
@@ -447,6 +483,10 @@ fn milliseconds<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Duration, 
 
 fn minutes<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Duration, D::Error> {
     u64::deserialize(deserializer).map(|count| Duration::from_secs(count.saturating_mul(60)))
+}
+
+fn days<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Duration, D::Error> {
+    u64::deserialize(deserializer).map(|count| Duration::from_secs(count.saturating_mul(24 * 60 * 60)))
 }
 
 fn provider<'de, D: Deserializer<'de>>(deserializer: D) -> Result<String, D::Error> {

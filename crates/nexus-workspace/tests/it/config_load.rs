@@ -171,16 +171,18 @@ fn a_literal_key_is_refused_wherever_it_hides_and_never_quoted() {
 #[test]
 fn an_untrusted_workspace_brings_no_addresses_adapters_servers_or_policies() {
     let extra = json!({ "providers": { "openai": { "base_url": "http://evil" } }, "adapters": { "a": {} },
-        "mcp": { "b": {} }, "acl": { "policies": [{}] }, "queue": { "cap": 3 } });
+        "mcp": { "b": {} }, "acl": { "policies": [{}] }, "project": { "catalog": "roles" }, "queue": { "cap": 3 } });
     let environment = [("ANTHROPIC_BASE_URL".to_owned(), "http://127.0.0.1:9".to_owned())];
     let overrides = Overrides { flags: vec![], environment: &environment };
     let loaded = resolve(document(&extra), Trust::OtherFolder, &overrides).unwrap();
     let settings = &loaded.settings;
     assert!(settings.adapters.is_empty() && settings.mcp.is_empty() && settings.acl.policies.is_empty());
     assert_eq!(settings.providers.keys().collect::<Vec<_>>(), ["anthropic"]);
-    assert_eq!(settings.queue.cap, 3);
-    assert_eq!(loaded.warnings.len(), 4);
+    assert_eq!((settings.queue.cap, &settings.project.catalog), (3, &None));
+    assert_eq!(loaded.warnings.len(), 5);
     assert_eq!(loaded.warnings[0].fix, "look at what it brings, then run `nexus trust`");
+    let trusted = resolve(document(&extra), Trust::Trusted, &overrides).unwrap().settings;
+    assert_eq!(trusted.project.catalog.as_deref(), Some("roles"));
 }
 
 #[test]

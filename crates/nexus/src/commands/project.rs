@@ -5,6 +5,7 @@ mod catalog;
 mod conformance;
 mod gc;
 mod graph;
+mod views;
 
 use std::path::PathBuf;
 
@@ -113,11 +114,11 @@ pub(crate) fn run(arguments: &Arguments) -> Outcome {
     let folder = arguments.project.as_deref();
     match &arguments.command {
         Command::Init { json } => init(&here(folder)?, Format::from_flag(*json)),
-        Command::Status { json } => status(&existing(folder)?, Format::from_flag(*json)),
-        Command::Plan { json } => plan(&existing(folder)?, Format::from_flag(*json)),
-        Command::Tasks { graph, json } => tasks(&existing(folder)?, *graph, Format::from_flag(*json)),
+        Command::Status { json } => views::status(&existing(folder)?, Format::from_flag(*json)),
+        Command::Plan { json } => views::plan(&existing(folder)?, Format::from_flag(*json)),
+        Command::Tasks { graph, json } => views::tasks(&existing(folder)?, *graph, Format::from_flag(*json)),
         Command::History { query, last, json } => {
-            history(&existing(folder)?, query.as_deref(), *last, Format::from_flag(*json))
+            views::history(&existing(folder)?, query.as_deref(), *last, Format::from_flag(*json))
         }
         Command::Close { json } => close(&existing(folder)?, Format::from_flag(*json)),
         Command::Gc(arguments) => gc::run(&existing(folder)?, arguments),
@@ -184,120 +185,6 @@ fn init(project: &Project, format: Format) -> Outcome {
         output::remark("hint: an earlier session left work open; nexus project status shows it");
     }
     output::line(&format!("{} is a project", project.root().display()))
-}
-
-fn status(project: &Project, format: Format) -> Outcome {
-    let plan = ask(project, Tool::PlanStatus, json!({}))?;
-    let tasks = ask(project, Tool::TaskList, json!({}))?;
-    let history = ask(project, Tool::HistorySearch, json!({ "last_n": 1 }))?;
-    let branch = project.branch();
-    if format == Format::Json {
-        return output::json(&json!({
-            "project": project.root(), "branch": branch,
-            "plan": { "active": plan["active"], "id": plan["plan_id"], "topic": plan["topic"], "summary": plan["summary"] },
-            "tasks": { "goal": tasks["goal"], "summary": tasks["summary"] },
-            "cycles": history["total"],
-        }));
-    }
-    output::line(&format!("project  {}", project.root().display()))?;
-    output::line(&format!("branch   {}", output::single_line(&branch)))?;
-    if plan["active"] == true {
-        let summary = &plan["summary"];
-        let topic = output::shorten(text(&plan["topic"]), 60);
-        output::line(&format!("plan     {topic}: {} of {} decided", summary["decided"], summary["total"]))?;
-    } else {
-        output::line("plan     none open")?;
-    }
-    let summary = &tasks["summary"];
-    if summary.is_object() {
-        let ready = summary["ready"].as_array().map_or(0, Vec::len);
-        output::line(&format!(
-            "tasks    {} of {} completed, {} in progress, {ready} ready",
-            summary["completed"], summary["total"], summary["blocked"]
-        ))?;
-    } else {
-        output::line("tasks    none")?;
-    }
-    let latest = history["cycles"][0]["completed_at"].as_str();
-    let latest = latest.map(|at| format!(", the last at {}", output::single_line(at))).unwrap_or_default();
-    output::line(&format!("history  {} finished cycles{latest}", history["total"]))
-}
-
-fn plan(project: &Project, format: Format) -> Outcome {
-    let plan = ask(project, Tool::PlanStatus, json!({}))?;
-    if format == Format::Json {
-        return output::json(&plan);
-    }
-    if plan["active"] != true {
-        return output::line("no plan is open");
-    }
-    output::line(&format!("plan {}: {}", plan["plan_id"], output::single_line(text(&plan["topic"]))))?;
-    let issues = plan["issues"].as_array().map(Vec::as_slice).unwrap_or_default();
-    let rows = issues
-        .iter()
-        .map(|issue| {
-            let cells = ["status", "title", "decision"].map(|name| output::shorten(text(&issue[name]), 70));
-            std::iter::once(issue["id"].to_string()).chain(cells).collect()
-        })
-        .collect();
-    output::table(&["ID", "STATUS", "ISSUE", "DECISION"], rows)
-}
-
-fn tasks(project: &Project, draw: bool, format: Format) -> Outcome {
-    let list = ask(project, Tool::TaskList, json!({}))?;
-    if format == Format::Json {
-        return output::json(&list);
-    }
-    let Some(tasks) = list["tasks"].as_array().filter(|tasks| !tasks.is_empty()) else {
-        return output::line("no tasks");
-    };
-    if draw {
-        return output::text(&graph::draw(tasks, &list["summary"]["ready"]));
-    }
-    let ready = list["summary"]["ready"].as_array().map(Vec::as_slice).unwrap_or_default();
-    let rows = tasks
-        .iter()
-        .map(|task| {
-            let status = if ready.contains(&task["id"]) { "ready" } else { text(&task["status"]) };
-            vec![
-                task["id"].to_string(),
-                status.to_owned(),
-                owner(task).to_owned(),
-                graph::numbers(&task["deps"]).join(", "),
-                output::shorten(text(&task["title"]), 70),
-            ]
-        })
-        .collect();
-    output::table(&["ID", "STATUS", "OWNER", "WAITS FOR", "TASK"], rows)
-}
-
-fn history(project: &Project, query: Option<&str>, last: u32, format: Format) -> Outcome {
-    let found = ask(project, Tool::HistorySearch, json!({ "query": query, "last_n": last }))?;
-    if format == Format::Json {
-        return output::json(&found);
-    }
-    let cycles = found["cycles"].as_array().map(Vec::as_slice).unwrap_or_default();
-    if cycles.is_empty() {
-        return output::line(if query.is_some() { "no cycle matches" } else { "no finished cycles yet" });
-    }
-    let rows = cycles
-        .iter()
-        .map(|cycle| {
-            let decisions = cycle["decisions"].as_array().map_or(0, Vec::len);
-            vec![
-                text(&cycle["completed_at"]).to_owned(),
-                text(&cycle["branch"]).to_owned(),
-                decisions.to_string(),
-                cycle["task_count"].to_string(),
-                output::shorten(text(&cycle["topic"]), 60),
-            ]
-        })
-        .collect();
-    output::table(&["COMPLETED", "BRANCH", "DECISIONS", "TASKS", "TOPIC"], rows)?;
-    if found["total"] != found["showing"] {
-        output::remark(&format!("{} of {} shown", found["showing"], found["total"]));
-    }
-    Ok(())
 }
 
 fn close(project: &Project, format: Format) -> Outcome {

@@ -8,7 +8,8 @@ use nexus_testkit::http::{self, Answer};
 use nexus_testkit::{Daemon, DaemonOptions, Workspace};
 use serde_json::{Value, json};
 
-struct Client {
+/// A program that talks to `nexus mcp`.
+pub(crate) struct Client {
     child: Child,
     input: Option<ChildStdin>,
     output: BufReader<ChildStdout>,
@@ -16,13 +17,20 @@ struct Client {
 }
 
 impl Client {
+    pub(crate) fn start(root: &Path) -> Self {
+        Self::start_as(root, &[])
+    }
+
+    /// Starts it through another program, which becomes somebody else first.
     #[expect(clippy::disallowed_methods, reason = "tests start the binary under test")]
-    fn start(root: &Path) -> Self {
-        let mut child = Command::new(env!("CARGO_BIN_EXE_nexus"))
-            .arg("mcp")
+    pub(crate) fn start_as(root: &Path, before: &[&str]) -> Self {
+        let words = [before, &[env!("CARGO_BIN_EXE_nexus"), "mcp"]].concat();
+        let mut child = Command::new(words[0])
+            .args(&words[1..])
             .current_dir(root)
             .env_clear()
             .env("HOME", root)
+            .env("PATH", std::env::var_os("PATH").unwrap_or_default())
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .spawn()
@@ -58,14 +66,14 @@ impl Client {
     }
 
     /// Calls a tool and returns what its text says, and whether it failed.
-    fn call(&mut self, tool: &str, arguments: &Value) -> (Value, bool) {
+    pub(crate) fn call(&mut self, tool: &str, arguments: &Value) -> (Value, bool) {
         let answer = self.ask("tools/call", &json!({ "name": tool, "arguments": arguments }));
         let result = &answer["result"];
         let text = result["content"][0]["text"].as_str().unwrap_or_else(|| panic!("{answer}"));
         (serde_json::from_str(text).unwrap(), result["isError"] == true)
     }
 
-    fn leave(mut self) -> Option<i32> {
+    pub(crate) fn leave(mut self) -> Option<i32> {
         self.input = None;
         self.child.wait().unwrap().code()
     }

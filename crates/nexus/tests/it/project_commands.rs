@@ -86,17 +86,24 @@ fn plan_tasks_and_graph_are_readable() {
     let inside = folder.path().join("deep/er");
     std::fs::create_dir_all(&inside).unwrap();
     insta::assert_snapshot!(text(&nexus(&inside, &["plan"])), @r"
-    plan 1: Paint the shed
-    ID  STATUS   ISSUE          DECISION
-    1   decided  Which colour?  Green
-    2   pending  Who?
+    plan 1: Paint the shed (1 of 2 decided)
+
+    r
+
+    [x] 1 Which colour?
+          Green
+    [ ] 2 Who?
     ");
     insta::assert_snapshot!(text(&nexus(&inside, &["tasks"])), @r"
-    ID  STATUS   OWNER     WAITS FOR  TASK
-    1   ready    engineer             Buy paint
-    2   pending            1          Paint
+    goal: Shed
+
+    ID  STATUS  OWNER     AFTER  TASK
+    1   ready   engineer         Buy paint
+    2   waits             1      Paint
     ");
     insta::assert_snapshot!(text(&nexus(&inside, &["tasks", "--graph"])), @r"
+    goal: Shed
+
     [>] 1 Buy paint  @engineer
     └─ [ ] 2 Paint
 
@@ -104,9 +111,101 @@ fn plan_tasks_and_graph_are_readable() {
     ");
     let status = json_of(&nexus(&inside, &["status", "--json"]));
     assert_eq!(status["plan"]["summary"], json!({ "total": 2, "pending": 1, "decided": 1 }));
+    let status = text(&nexus(&inside, &["status"]));
+    let (_, below) = status.split_once("branch ").unwrap();
+    insta::assert_snapshot!(below, @r"
+      unknown
+    plan     Paint the shed: 1 of 2 decided
+             open         2 Who?
+    tasks    0 of 2 completed, 0 in progress, 1 ready
+             ready        1 Buy paint @engineer
+    history  0 finished cycles
+    ");
+}
+
+#[test]
+fn a_damaged_file_is_named_with_its_place_and_a_way_out() {
+    let folder = working();
+    let path = folder.path().join(".nexus/state/tasks.json");
+    let damaged = "{\n  \"goal\": \"Shed\",\n  \"tasks\": [oops]\n}\n";
+    nexus_base::file::replace(&path, damaged.as_bytes(), 0o644, nexus_base::file::Durability::Crash).unwrap();
+    for arguments in [["tasks"].as_slice(), &["status"], &["close"]] {
+        let output = nexus(folder.path(), arguments);
+        assert_eq!(output.status.code(), Some(1), "{output:?}");
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert!(said.contains("tasks.json is damaged at line 3, column 13"), "{said}");
+        assert!(said.contains("hint: repair the file by hand"), "{said}");
+    }
+    assert_eq!(std::fs::read_to_string(&path).unwrap(), damaged);
+    assert!(text(&nexus(folder.path(), &["plan"])).contains("Paint the shed"), "the rest can be seen");
+}
+
+#[test]
+fn memory_that_all_three_limits_agree_on_goes_as_one_commit() {
+    let folder = tempfile::tempdir().unwrap();
+    let root = folder.path().canonicalize().unwrap();
+    let git = |arguments: &[&str]| {
+        let identity = ["-c", "user.name=t", "-c", "user.email=t@example.org"];
+        text(&command("git", &root, &[&identity[..], arguments].concat()))
+    };
+    let put = |path: &str, content: &str| {
+        let path = root.join(".nexus").join(path);
+        nexus_base::file::create_folder(path.parent().unwrap(), 0o755).unwrap();
+        nexus_base::file::replace(&path, content.as_bytes(), 0o644, nexus_base::file::Durability::Crash)
+            .unwrap();
+    };
+    git(&["init", "-q", "-b", "main"]);
+    let names = ["old-once.md", "old-often.md", "fresh-once.md", "never-read.md"];
+    for name in names {
+        put(&format!("memory/{name}"), "words\n");
+    }
+    let read = |name: &str, at: &str, count: u64| {
+        let path = root.join(".nexus/memory").join(name);
+        json!({ "path": path, "last_accessed_ts": at, "access_count": count, "last_agent": "x" }).to_string()
+            + "\n"
+    };
+    let now = nexus_base::clock::Timestamp::now().to_string();
+    let reads = [
+        read("old-once.md", "2020-01-01T00:00:00.000Z", 1),
+        read("old-often.md", "2020-01-01T00:00:00.000Z", 9),
+        read("fresh-once.md", &now, 1),
+    ];
+    put("state/nexus/memory-access.jsonl", &reads.concat());
+    for _ in 0..3 {
+        ask(&root, Tool::TaskClose, &json!({}));
+    }
+    git(&["add", "-A"]);
+    git(&["commit", "-q", "-m", "first"]);
+
+    let table = text(&nexus(&root, &["gc"]));
+    assert!(table.starts_with("FILE ") && names.iter().all(|name| table.contains(name)), "{table}");
+    let limits = |days: &str, cycles: &str, most: &str| {
+        ["gc", "--unused-days", days, "--unused-cycles", cycles, "--most-reads", most].map(str::to_owned)
+    };
+    let gc = |arguments: &[String]| nexus(&root, &arguments.iter().map(String::as_str).collect::<Vec<_>>());
+    // Two signs are not three.
+    for (days, cycles, most) in [("30", "4", "1"), ("4000", "1", "1"), ("30", "1", "0")] {
+        assert_eq!(text(&gc(&limits(days, cycles, most))), "nothing meets all three limits\n");
+    }
+    for half in [
+        ["gc", "--unused-days", "1"].as_slice(),
+        &["gc", "--most-reads", "1"],
+        &["gc", "--unused-cycles", "1"],
+    ] {
+        assert_eq!(nexus(&root, half).status.code(), Some(2), "{half:?}");
+    }
+    assert_eq!(git(&["rev-list", "--count", "HEAD"]).trim(), "1");
+    let removed = text(&gc(&limits("30", "3", "1")));
     assert!(
-        text(&nexus(&inside, &["status"])).contains("tasks    0 of 2 completed, 0 in progress, 1 ready\n")
+        removed.starts_with("removed .nexus/memory/old-once.md\nto have them again: git checkout "),
+        "{removed}"
     );
+    assert_eq!(git(&["show", "--name-status", "--format=", "HEAD"]), "D\t.nexus/memory/old-once.md\n");
+    let body = git(&["show", "-s", "--format=%B", "HEAD"]);
+    let recovery = body.lines().find(|line| line.contains("git checkout")).unwrap().trim().to_owned();
+    let words: Vec<&str> = recovery.split(' ').skip(1).collect();
+    git(&words);
+    assert!(names.iter().all(|name| root.join(".nexus/memory").join(name).exists()), "and back again");
 }
 
 #[test]

@@ -1,0 +1,239 @@
+//! How plan, tasks and history of a project are shown to people.
+
+use nexus_base::clock::Timestamp;
+use nexus_project::{Project, Tool};
+use serde_json::{Value, json};
+
+use super::{ask, graph, owner, text};
+use crate::failure::Outcome;
+use crate::output::{self, Format};
+
+/// Most tasks or issues named on one line of the overview.
+const MOST_NAMED: usize = 4;
+/// Longest summary of research that is shown.
+const LONGEST_RESEARCH: usize = 600;
+/// How lines below an entry of a list begin.
+const INDENT: &str = "      ";
+
+pub(super) fn status(project: &Project, format: Format) -> Outcome {
+    let plan = ask(project, Tool::PlanStatus, json!({}))?;
+    let tasks = ask(project, Tool::TaskList, json!({}))?;
+    let history = ask(project, Tool::HistorySearch, json!({ "last_n": 1 }))?;
+    let branch = project.branch();
+    if format == Format::Json {
+        return output::json(&json!({
+            "project": project.root(), "branch": branch,
+            "plan": { "active": plan["active"], "id": plan["plan_id"], "topic": plan["topic"], "summary": plan["summary"] },
+            "tasks": { "goal": tasks["goal"], "summary": tasks["summary"] },
+            "cycles": history["total"],
+        }));
+    }
+    output::line(&format!("project  {}", project.root().display()))?;
+    output::line(&format!("branch   {}", output::single_line(&branch)))?;
+    if plan["active"] == true {
+        let summary = &plan["summary"];
+        let topic = output::shorten(text(&plan["topic"]), 60);
+        output::line(&format!("plan     {topic}: {} of {} decided", summary["decided"], summary["total"]))?;
+        named("open", &entries(&plan["issues"], |issue| issue["status"] != "decided"))?;
+    } else {
+        output::line("plan     none open")?;
+    }
+    let summary = &tasks["summary"];
+    if summary.is_object() {
+        let ready = summary["ready"].as_array().map_or(0, Vec::len);
+        output::line(&format!(
+            "tasks    {} of {} completed, {} in progress, {ready} ready",
+            summary["completed"], summary["total"], summary["blocked"]
+        ))?;
+        named("in progress", &entries(&tasks["tasks"], |task| task["status"] == "in_progress"))?;
+        named("ready", &entries(&tasks["tasks"], |task| is_ready(&tasks, task)))?;
+    } else {
+        output::line("tasks    none")?;
+    }
+    let cycles = &history["total"];
+    let noun = if *cycles == 1 { "cycle" } else { "cycles" };
+    let last = &history["cycles"][0];
+    let latest = match last["completed_at"].as_str() {
+        Some(at) => format!(", the last on {}", moment(at)),
+        None => String::new(),
+    };
+    output::line(&format!("history  {cycles} finished {noun}{latest}"))?;
+    if summary["total"].as_u64().is_some_and(|total| total > 0) && summary["completed"] == summary["total"] {
+        output::remark("hint: every task is completed; nexus project close archives the cycle");
+    }
+    Ok(())
+}
+
+pub(super) fn plan(project: &Project, format: Format) -> Outcome {
+    let plan = ask(project, Tool::PlanStatus, json!({}))?;
+    if format == Format::Json {
+        return output::json(&plan);
+    }
+    if plan["active"] != true {
+        return output::line("no plan is open");
+    }
+    let summary = &plan["summary"];
+    output::line(&format!(
+        "plan {}: {} ({} of {} decided)",
+        plan["plan_id"],
+        output::single_line(text(&plan["topic"])),
+        summary["decided"],
+        summary["total"]
+    ))?;
+    if let Some(research) = plan["research_summary"].as_str().filter(|research| !research.trim().is_empty()) {
+        output::line("")?;
+        paragraph("", &output::shorten(research, LONGEST_RESEARCH))?;
+    }
+    output::line("")?;
+    for issue in plan["issues"].as_array().into_iter().flatten() {
+        let mark = if issue["status"] == "decided" { "[x]" } else { "[ ]" };
+        let title = output::single_line(text(&issue["title"]));
+        output::line(&format!("{mark} {} {title}", issue["id"]))?;
+        if let Some(decision) = issue["decision"].as_str() {
+            paragraph(INDENT, decision)?;
+        }
+        for (role, position) in issue["how_summary"].as_object().into_iter().flatten() {
+            paragraph(INDENT, &format!("{role}: {}", text(position)))?;
+        }
+    }
+    Ok(())
+}
+
+pub(super) fn tasks(project: &Project, draw: bool, format: Format) -> Outcome {
+    let list = ask(project, Tool::TaskList, json!({}))?;
+    if format == Format::Json {
+        return output::json(&list);
+    }
+    let Some(tasks) = list["tasks"].as_array().filter(|tasks| !tasks.is_empty()) else {
+        return output::line("no tasks");
+    };
+    if let Some(goal) = list["goal"].as_str().filter(|goal| !goal.trim().is_empty()) {
+        output::line(&format!("goal: {}\n", output::single_line(goal)))?;
+    }
+    if draw {
+        return output::text(&graph::draw(tasks, &list["summary"]["ready"]));
+    }
+    let rows = tasks
+        .iter()
+        .map(|task| {
+            let status = match task["status"].as_str() {
+                _ if is_ready(&list, task) => "ready",
+                Some("in_progress") => "in progress",
+                Some("pending") => "waits",
+                other => other.unwrap_or_default(),
+            };
+            vec![
+                task["id"].to_string(),
+                status.to_owned(),
+                owner(task).to_owned(),
+                graph::numbers(&task["deps"]).join(", "),
+                output::shorten(text(&task["title"]), 70),
+            ]
+        })
+        .collect();
+    output::table(&["ID", "STATUS", "OWNER", "AFTER", "TASK"], rows)
+}
+
+pub(super) fn history(project: &Project, query: Option<&str>, last: u32, format: Format) -> Outcome {
+    let found = ask(project, Tool::HistorySearch, json!({ "query": query, "last_n": last }))?;
+    if format == Format::Json {
+        return output::json(&found);
+    }
+    let cycles = found["cycles"].as_array().map(Vec::as_slice).unwrap_or_default();
+    if cycles.is_empty() {
+        return output::line(if query.is_some() { "no cycle matches" } else { "no finished cycles yet" });
+    }
+    if query.is_some() {
+        // Who looks for something wants to know what was decided.
+        for cycle in cycles {
+            let tasks = cycle["task_count"].as_u64().unwrap_or(0);
+            let noun = if tasks == 1 { "task" } else { "tasks" };
+            output::line(&format!(
+                "{}  {}  {} ({tasks} {noun})",
+                moment(text(&cycle["completed_at"])),
+                output::single_line(text(&cycle["branch"])),
+                topic(cycle)
+            ))?;
+            for decision in cycle["decisions"].as_array().into_iter().flatten() {
+                let (title, decided) = (text(&decision["title"]), text(&decision["decision"]));
+                paragraph(INDENT, &format!("{}: {decided}", title.trim_end_matches([':', ' '])))?;
+            }
+        }
+    } else {
+        let row = |cycle: &Value| {
+            let decisions = cycle["decisions"].as_array().map_or(0, Vec::len);
+            vec![
+                moment(text(&cycle["completed_at"])),
+                output::single_line(text(&cycle["branch"])),
+                decisions.to_string(),
+                cycle["task_count"].to_string(),
+                topic(cycle),
+            ]
+        };
+        let rows = cycles.iter().map(row).collect();
+        output::table(&["COMPLETED", "BRANCH", "DECISIONS", "TASKS", "TOPIC"], rows)?;
+    }
+    if found["total"] != found["showing"] {
+        output::remark(&format!("{} of {} shown; -n N shows more", found["showing"], found["total"]));
+    }
+    Ok(())
+}
+
+fn topic(cycle: &Value) -> String {
+    let topic = output::shorten(text(&cycle["topic"]), 60);
+    if topic.is_empty() { "(without a plan)".to_owned() } else { topic }
+}
+
+fn is_ready(list: &Value, task: &Value) -> bool {
+    list["summary"]["ready"].as_array().is_some_and(|ready| ready.contains(&task["id"]))
+}
+
+/// Returns number, title and owner of those that are wanted.
+fn entries(list: &Value, wanted: impl Fn(&Value) -> bool) -> Vec<String> {
+    let all = list.as_array().into_iter().flatten();
+    all.filter(|entry| wanted(entry))
+        .map(|entry| {
+            let owner = output::single_line(owner(entry));
+            let owner = if owner.is_empty() { owner } else { format!(" @{owner}") };
+            format!("{} {}{owner}", entry["id"], output::shorten(text(&entry["title"]), 50))
+        })
+        .collect()
+}
+
+/// Names some of what a line above counted.
+fn named(what: &str, entries: &[String]) -> Outcome {
+    for (entry, number) in entries.iter().take(MOST_NAMED).zip(0..) {
+        let what = if number == 0 { what } else { "" };
+        output::line(&format!("         {what:<11}  {entry}"))?;
+    }
+    if entries.len() > MOST_NAMED {
+        output::line(&format!("         {:<11}  … and {} more", "", entries.len() - MOST_NAMED))?;
+    }
+    Ok(())
+}
+
+/// A moment of the contract as people read it: to the minute, in their own time.
+fn moment(at: &str) -> String {
+    match Timestamp::parse(at) {
+        Some(at) => at.to_local_rfc3339().chars().take(16).collect::<String>().replace('T', " "),
+        None => output::single_line(at),
+    }
+}
+
+/// Writes text below an entry, broken at words where the terminal ends; in a pipe it stays one line.
+fn paragraph(indent: &str, content: &str) -> Outcome {
+    let room = output::terminal_width().map(|width| usize::from(width).saturating_sub(indent.len()).max(20));
+    let mut line = String::new();
+    for word in output::single_line(content).split(' ') {
+        let longer = line.chars().count() + 1 + word.chars().count();
+        if !line.is_empty() && room.is_some_and(|room| longer > room) {
+            output::line(&format!("{indent}{line}"))?;
+            line.clear();
+        }
+        if !line.is_empty() {
+            line.push(' ');
+        }
+        line.push_str(word);
+    }
+    output::line(&format!("{indent}{line}"))
+}

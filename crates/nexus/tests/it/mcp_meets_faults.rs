@@ -1,0 +1,157 @@
+//! `nexus mcp` where the disk or the folder refuses: each tool says what is wrong, the server goes on, and what was
+//! there stays.
+
+use std::collections::BTreeMap;
+use std::os::unix::fs::{PermissionsExt as _, symlink};
+use std::path::{Path, PathBuf};
+
+use serde_json::{Value, json};
+
+use crate::mcp_serves_a_project::Client;
+
+/// A call of every tool that writes; with long texts, so that none finds room in what a page has left.
+fn writing() -> Vec<(&'static str, Value)> {
+    let long = "x".repeat(20_000);
+    vec![
+        ("plan_start", json!({ "topic": long, "issues": ["a"], "research_summary": "r" })),
+        ("plan_update", json!({ "action": "add", "title": long })),
+        ("plan_decide", json!({ "issue_id": 1, "decision": long })),
+        ("task_add", json!({ "title": "t", "context": long })),
+        ("task_update", json!({ "id": 1, "status": "completed" })),
+        ("artifact_write", json!({ "filename": "a.md", "content": long })),
+        ("task_close", json!({})),
+    ]
+}
+
+const READING: [&str; 4] = ["plan_status", "task_list", "history_search", "context"];
+
+/// A project with a closed cycle and an open one.
+fn fill(root: &Path) {
+    let mut client = Client::start(root);
+    for context in ["c".to_owned(), "c".repeat(9_000)] {
+        let plan = json!({ "topic": "T", "issues": ["A"], "research_summary": "r" });
+        assert_eq!(client.call("plan_start", &plan).0["created"], true);
+        assert!(client.call("task_add", &json!({ "title": "t", "context": context })).0["task"].is_object());
+        client.call("artifact_write", &json!({ "filename": "a.md", "content": "before" }));
+        if context.len() == 1 {
+            assert_eq!(client.call("task_close", &json!({})).0["total_cycles"], 1);
+        }
+    }
+    assert_eq!(client.leave(), Some(0));
+}
+
+/// The files that belong to everybody.
+fn files(root: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
+    ["history.json", "state/plan.json", "state/tasks.json", "state/artifacts/a.md"]
+        .into_iter()
+        .map(|name| root.join(".nexus").join(name))
+        .map(|path| (path.clone(), std::fs::read(path).unwrap()))
+        .collect()
+}
+
+/// Every tool that writes is refused with these words, every other one answers, nothing changes.
+fn refused(client: &mut Client, root: &Path, words: &str) {
+    let before = files(root);
+    for (tool, arguments) in writing() {
+        let (said, failed) = client.call(tool, &arguments);
+        assert!(failed && said["error"].as_str().unwrap().contains(words), "{tool}: {said}");
+        assert_eq!(files(root), before, "{tool}");
+    }
+    for tool in READING {
+        let (said, failed) = client.call(tool, &json!({}));
+        assert!(!failed, "{tool}: {said}");
+    }
+}
+
+fn is_root(what: &str) -> bool {
+    use std::io::Write as _;
+    let is_root = rustix::process::geteuid().is_root();
+    if !is_root {
+        let _ = writeln!(std::io::stderr(), "SKIPPED {what}: only root can");
+    }
+    is_root
+}
+
+#[test]
+fn a_folder_that_may_only_be_read() {
+    if !is_root("a_folder_that_may_only_be_read") {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::set_permissions(folder.path(), std::fs::Permissions::from_mode(0o755)).unwrap();
+    fill(folder.path());
+    let nobody = ["setpriv", "--reuid", "65534", "--regid", "65534", "--clear-groups"];
+    let mut client = Client::start_as(folder.path(), &nobody);
+    refused(&mut client, folder.path(), "denied");
+    assert_eq!(client.leave(), Some(0));
+}
+
+#[test]
+#[expect(clippy::disallowed_methods, reason = "the test needs a disk of its own")]
+fn a_disk_that_is_full() {
+    use std::io::Write as _;
+    if !is_root("a_disk_that_is_full") {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let run = |program: &str, arguments: &[&str]| {
+        let done = std::process::Command::new(program).args(arguments).arg(folder.path()).output().unwrap();
+        assert!(done.status.success(), "{program}: {done:?}");
+    };
+    run("mount", &["-t", "tmpfs", "-o", "size=768k,mode=0755", "tmpfs"]);
+    let root = folder.path().to_owned();
+    let done = std::panic::catch_unwind(|| {
+        fill(&root);
+        let mut filler = std::fs::File::create(root.join("filler")).unwrap();
+        while filler.write_all(&[0; 4096]).is_ok() {}
+        let mut client = Client::start(&root);
+        refused(&mut client, &root, "space");
+        drop(filler);
+        std::fs::remove_file(root.join("filler")).unwrap();
+        let (said, _) = client.call("task_close", &json!({}));
+        assert_eq!(said["total_cycles"], 2, "{said}");
+        assert_eq!(client.leave(), Some(0));
+    });
+    run("umount", &["-l"]);
+    if let Err(panic) = done {
+        std::panic::resume_unwind(panic);
+    }
+}
+
+#[test]
+fn a_linked_folder_and_names_that_lead_out() {
+    let (folder, elsewhere) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    symlink(elsewhere.path(), folder.path().join(".nexus")).unwrap();
+    let mut client = Client::start(folder.path());
+    for (tool, arguments) in writing().into_iter().chain(READING.map(|tool| (tool, json!({})))) {
+        let (said, failed) = client.call(tool, &arguments);
+        assert!(failed && said["error"].as_str().unwrap().contains("not a plain folder"), "{tool}: {said}");
+    }
+    assert_eq!(std::fs::read_dir(elsewhere.path()).unwrap().count(), 0);
+    assert_eq!(client.leave(), Some(0));
+
+    let folder = tempfile::tempdir().unwrap();
+    let root = folder.path().join("inside");
+    std::fs::create_dir(&root).unwrap();
+    let mut client = Client::start(&root);
+    let artifacts = root.canonicalize().unwrap().join(".nexus/state/artifacts");
+    for (name, lands) in [
+        ("../../../../escaped", "escaped"),
+        ("/etc/escaped", "etc/escaped"),
+        ("a\\..\\..\\escaped2", "a/escaped2"),
+        ("./b//c.md", "b/c.md"),
+    ] {
+        let (said, failed) = client.call("artifact_write", &json!({ "filename": name, "content": "x" }));
+        assert!(!failed && said["path"].as_str() == artifacts.join(lands).to_str(), "{name}: {said}");
+    }
+    for name in ["..", "", "///", ".", "a\u{0}b"] {
+        let (said, failed) = client.call("artifact_write", &json!({ "filename": name, "content": "x" }));
+        assert!(failed, "{name:?}: {said}");
+    }
+    symlink("/etc", artifacts.join("out")).unwrap();
+    let (said, failed) = client.call("artifact_write", &json!({ "filename": "out/nexus", "content": "x" }));
+    assert!(failed && !Path::new("/etc/nexus").exists(), "{said}");
+    let above: Vec<_> = std::fs::read_dir(folder.path()).unwrap().collect();
+    assert_eq!(above.len(), 1, "{above:?}");
+    assert_eq!(client.leave(), Some(0));
+}

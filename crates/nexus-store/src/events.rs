@@ -90,7 +90,7 @@ impl Events {
                 let mut statement = connection.prepare_cached(
                     "SELECT events.*, inbox.request_id, inbox.body_hash, inbox.accepted_at FROM inbox
                      JOIN events ON events.id = inbox.event_id
-                     WHERE inbox.outcome = 'accepted' ORDER BY inbox.accepted_at, events.row LIMIT ?1",
+                     WHERE inbox.outcome = 'accepted' ORDER BY events.row LIMIT ?1",
                 )?;
                 let rows = statement.query_map([limit], AcceptedEvent::from_row)?;
                 Ok(rows.collect::<rusqlite::Result<_>>()?)

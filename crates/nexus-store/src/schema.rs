@@ -79,6 +79,7 @@ const AGENTS: &[Migration] = &[
         name: "compactions_asked_for",
         sql: include_str!("../migrations/agents/0004_compactions_asked_for.sql"),
     },
+    Migration { name: "places", sql: include_str!("../migrations/agents/0005_places.sql") },
 ];
 const IDENTITY: &[Migration] =
     &[Migration { name: "initial", sql: include_str!("../migrations/identity/0001_initial.sql") }];

@@ -140,7 +140,7 @@ impl Agents {
                     .prepare_cached(concat!(
                         "SELECT ",
                         rows::session_columns!(),
-                        " FROM sessions WHERE parent_session_label = ?1 ORDER BY created_at"
+                        " FROM sessions WHERE parent_session_label = ?1 ORDER BY rowid"
                     ))?
                     .query_map([parent.as_str()], rows::session)?
                     .collect::<rusqlite::Result<_>>()?;

@@ -123,7 +123,8 @@ pub(super) fn insert(connection: &Connection, line: &OutboxRecord) -> rusqlite::
     connection
         .prepare_cached(
             "INSERT OR IGNORE INTO outbox (id, turn_id, session_label, request_id, root_request_id, message_id, state, \
-             text, status, created_at) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10)",
+             text, status, created_at, after_item) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, \
+             (SELECT MAX(rowid) FROM queue_items))",
         )?
         .execute(params![
             line.id.as_str(),

@@ -110,7 +110,7 @@ impl Agents {
                         "SELECT ",
                         rows::item_columns!(),
                         " FROM queue_items WHERE status = 'done' AND projected_at IS NULL \
-                         ORDER BY enqueued_at LIMIT ?1"
+                         ORDER BY rowid LIMIT ?1"
                     ))?
                     .query_map([limit], rows::item)?
                     .collect::<rusqlite::Result<_>>()?;

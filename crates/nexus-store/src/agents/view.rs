@@ -129,8 +129,12 @@ impl Agents {
         self.database
             .read(move |connection| {
                 let items = connection
-                    .prepare_cached(concat!("SELECT ", rows::item_columns!(), " FROM queue_items WHERE root_request_id = \
-                         (SELECT root_request_id FROM queue_items WHERE request_id = ?1) ORDER BY enqueued_at, id"))?
+                    .prepare_cached(concat!(
+                        "SELECT ",
+                        rows::item_columns!(),
+                        " FROM queue_items WHERE root_request_id = \
+                         (SELECT root_request_id FROM queue_items WHERE request_id = ?1) ORDER BY rowid"
+                    ))?
                     .query_map([request.as_str()], rows::item)?
                     .collect::<rusqlite::Result<_>>()?;
                 Ok(items)
@@ -140,7 +144,7 @@ impl Agents {
 }
 
 /// Both sides of the talk are cut before they are put together, so that a long one costs no more
-/// than a short one.
+/// than a short one. Their order is that of their rows: a clock that was set back moves nothing.
 pub(super) fn chat_history(
     connection: &Connection,
     session: &SessionLabel,
@@ -148,15 +152,13 @@ pub(super) fn chat_history(
 ) -> rusqlite::Result<Vec<HistoryLine>> {
     let mut lines: Vec<HistoryLine> = connection
         .prepare_cached(
-            "SELECT * FROM (SELECT id, turn_id, request_id, NULL AS state, content AS text, enqueued_at AS at, 0 AS late, \
-                 rowid AS place \
-                 FROM queue_items WHERE session_label = ?1 AND kind = 'message' \
-                 ORDER BY enqueued_at DESC, rowid DESC LIMIT ?2) \
+            "SELECT * FROM (SELECT id, turn_id, request_id, NULL AS state, content AS text, enqueued_at AS at, rowid AS place, \
+                 0 AS late, rowid AS line \
+                 FROM queue_items WHERE session_label = ?1 AND kind = 'message' ORDER BY rowid DESC LIMIT ?2) \
              UNION ALL \
-             SELECT * FROM (SELECT message_id, turn_id, request_id, state, text, created_at, 1, rowid \
-                 FROM outbox WHERE session_label = ?1 AND status = 'delivered' \
-                 ORDER BY created_at DESC, rowid DESC LIMIT ?2) \
-             ORDER BY at DESC, late DESC, place DESC LIMIT ?2",
+             SELECT * FROM (SELECT message_id, turn_id, request_id, state, text, created_at, after_item, 1, rowid \
+                 FROM outbox WHERE session_label = ?1 AND status = 'delivered' ORDER BY rowid DESC LIMIT ?2) \
+             ORDER BY place DESC, late DESC, line DESC LIMIT ?2",
         )?
         .query_map(params![session.as_str(), limit], |row| {
             Ok(HistoryLine {

@@ -50,7 +50,7 @@ impl Runtime {
                 connection
                     .prepare_cached(
                         "DELETE FROM boots WHERE id NOT IN
-                            (SELECT id FROM boots ORDER BY started_at DESC, id DESC LIMIT ?1)",
+                            (SELECT id FROM boots ORDER BY rowid DESC LIMIT ?1)",
                     )?
                     .execute([KEPT])?;
                 Ok(())
@@ -80,8 +80,8 @@ impl Runtime {
     pub async fn recent_boots(&self, limit: u32) -> Result<Vec<Boot>, StoreError> {
         self.database
             .read(move |connection| {
-                let mut statement = connection
-                    .prepare_cached("SELECT * FROM boots ORDER BY started_at DESC, id DESC LIMIT ?1")?;
+                let mut statement =
+                    connection.prepare_cached("SELECT * FROM boots ORDER BY rowid DESC LIMIT ?1")?;
                 let rows = statement.query_map([limit.min(LISTING_LIMIT)], |row| {
                     Ok(Boot {
                         id: BootId::new(row.get::<_, String>("id")?),

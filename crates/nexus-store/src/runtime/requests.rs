@@ -77,7 +77,7 @@ impl Runtime {
     /// See [`StoreError`].
     pub async fn request_tree(&self, root: RequestId) -> Result<Vec<Request>, StoreError> {
         self.listing(
-            "SELECT * FROM nexus_requests WHERE root_request_id = ?1 ORDER BY started_at, id LIMIT ?2",
+            "SELECT * FROM nexus_requests WHERE root_request_id = ?1 ORDER BY rowid LIMIT ?2",
             Some(root),
             LISTING_LIMIT,
         )
@@ -89,7 +89,7 @@ impl Runtime {
     /// # Errors
     /// See [`StoreError`].
     pub async fn recent_requests(&self, limit: u32) -> Result<Vec<Request>, StoreError> {
-        let sql = "SELECT * FROM nexus_requests ORDER BY started_at DESC, id DESC LIMIT ?1";
+        let sql = "SELECT * FROM nexus_requests ORDER BY rowid DESC LIMIT ?1";
         self.listing(sql, None, limit.min(LISTING_LIMIT)).await
     }
 
@@ -98,7 +98,7 @@ impl Runtime {
     /// # Errors
     /// See [`StoreError`].
     pub async fn unfinished_requests(&self) -> Result<Vec<Request>, StoreError> {
-        let sql = "SELECT * FROM nexus_requests WHERE status = 'processing' ORDER BY started_at, id LIMIT ?1";
+        let sql = "SELECT * FROM nexus_requests WHERE status = 'processing' ORDER BY rowid LIMIT ?1";
         self.listing(sql, None, LISTING_LIMIT).await
     }
 

@@ -51,6 +51,7 @@ mod tools_side_by_side;
 mod turns_are_told_everything;
 mod turns_meet_bad_input;
 mod turns_survive_deaths;
+mod turns_when_the_clock_jumps;
 mod undo_takes_back;
 mod up_from_nothing;
 mod without_a_daemon;

@@ -9,6 +9,7 @@ mod context;
 pub mod coordination;
 mod estimate;
 pub mod history;
+pub mod marks;
 mod memory_tools;
 pub mod ports;
 mod project_tool;

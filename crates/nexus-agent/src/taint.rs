@@ -121,6 +121,12 @@ impl Taint {
         }
     }
 
+    /// Returns the first thing that was read, by this run or an earlier one of the conversation.
+    pub(crate) fn origin(&self) -> Option<String> {
+        let inner = self.lock();
+        inner.sources.first().or(inner.earlier.first()).cloned()
+    }
+
     /// Remembers an address that stood in what was read.
     pub(crate) fn saw_address(&self, address: &str) {
         let mut inner = self.lock();

@@ -12,10 +12,12 @@ mod edit;
 mod glob;
 mod grep;
 mod list;
+mod marked;
 mod modes;
 mod read;
 mod shell;
 mod walk;
+mod watch;
 mod write;
 
 #[cfg(test)]
@@ -28,6 +30,7 @@ use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 
 use crate::changes::{Author, Changes};
+use crate::marks::FileMarks;
 use crate::scope::{Consent, Done, Scope};
 use crate::taint::Level;
 
@@ -88,6 +91,7 @@ pub struct FileTools {
     tools: Vec<Tool>,
     changes: Option<Changes>,
     artifacts: Option<Arc<Artifacts>>,
+    marks: Option<Arc<dyn FileMarks>>,
 }
 
 /// What a call that changes a file leaves behind.
@@ -111,7 +115,7 @@ impl FileTools {
     }
 
     fn new(access: FileAccess, shell: Option<Shell>, tools: Vec<Tool>) -> Self {
-        Self { access: Arc::new(access), shell, tools, changes: None, artifacts: None }
+        Self { access: Arc::new(access), shell, tools, changes: None, artifacts: None, marks: None }
     }
 
     /// Keeps every file as it was before a call changes it.
@@ -125,6 +129,13 @@ impl FileTools {
     #[must_use]
     pub fn artifacts(mut self, artifacts: Arc<Artifacts>) -> Self {
         self.artifacts = Some(artifacts);
+        self
+    }
+
+    /// Marks what tainted runs write, and tells whoever reads it.
+    #[must_use]
+    pub fn marks(mut self, marks: Arc<dyn FileMarks>) -> Self {
+        self.marks = Some(marks);
         self
     }
 
@@ -149,14 +160,19 @@ impl FileTools {
         };
         let trail = Trail { changes: self.changes.clone(), author: author(scope) };
         match (tool, &self.shell) {
-            (Tool::Bash, Some(shell)) => bash::call(shell, &arguments, scope, &trail).await,
+            (Tool::Bash, Some(shell)) => {
+                bash::call(shell, &arguments, scope, &trail, self.marks.as_deref()).await
+            }
             (Tool::Bash, None) => Done::from(Err("there is no shell here".to_owned())),
-            (Tool::Write | Tool::Edit, _) => match self.may_change(tool, &arguments, scope).await {
-                Ok(()) => self.on_files(tool, arguments, trail, scope.cancel.clone()).await,
-                Err(refusal) => Done::from(Err(refusal)),
-            },
+            (Tool::Write | Tool::Edit, _) => {
+                let standing = match self.may_change(tool, &arguments, scope).await {
+                    Ok(standing) => standing,
+                    Err(refusal) => return Done::from(Err(refusal)),
+                };
+                self.changing(tool, standing, arguments, trail, scope).await
+            }
             (Tool::Read | Tool::List | Tool::Glob | Tool::Grep, _) => {
-                self.on_files(tool, arguments, trail, scope.cancel.clone()).await
+                self.looking(tool, arguments, trail, scope).await
             }
         }
     }
@@ -166,14 +182,19 @@ impl FileTools {
     }
 
     /// Asks the owner before a run that read somebody's words changes anything but its task folder.
-    async fn may_change(&self, tool: Tool, arguments: &Arguments, scope: &Scope<'_>) -> Result<(), String> {
+    async fn may_change(
+        &self,
+        tool: Tool,
+        arguments: &Arguments,
+        scope: &Scope<'_>,
+    ) -> Result<Standing, String> {
         let Some(reason) = scope.run.taint.reason().filter(|_| scope.level > Level::Clean) else {
-            return Ok(());
+            return Ok(Standing::Clean);
         };
         let path = arguments.text("path")?;
         let place = self.access.place(path)?;
         if place.starts_with(self.access.task_folder()) {
-            return Ok(());
+            return Ok(Standing::Boxed);
         }
         // Nobody is asked about what would be refused anyway.
         self.access.resolve(path, Rights::ReadWrite)?;
@@ -191,7 +212,7 @@ impl FileTools {
             resources: vec![format!("{name}:{}#{hash}", place.display())],
             reason,
         };
-        scope.consent(consent).await
+        scope.consent(consent).await.map(|()| Standing::Vouched)
     }
 
     /// Runs a file tool on a thread of its own: disks can be slow and trees large.
@@ -218,6 +239,17 @@ impl FileTools {
         let name = tool.name();
         work.await.unwrap_or_else(|error| Done::from(Err(format!("{name} broke off: {error}"))))
     }
+}
+
+/// Whose words a change of a file carries.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Standing {
+    /// Those of a run that has read nothing from outside.
+    Clean,
+    /// Perhaps somebody's from outside; the file is marked.
+    Boxed,
+    /// The owner has seen and allowed exactly this.
+    Vouched,
 }
 
 fn author(scope: &Scope<'_>) -> Author {

@@ -140,6 +140,9 @@ pub struct RequestView {
     pub stages: Vec<StageTiming>,
     /// Tool calls in order.
     pub tool_calls: Vec<ToolCallView>,
+    /// What it had read that nobody vouches for: why it stayed in its box. Empty when nothing.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub untrusted: Vec<String>,
     /// Failure, if any.
     pub error: Option<String>,
     /// Requests that this one led to, oldest first.

@@ -14,6 +14,7 @@ mod error;
 mod hooks;
 mod init;
 mod left_over;
+mod marks;
 mod memory_desk;
 mod memory_keeper;
 mod models;

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use nexus_agent::changes::Changes;
+use nexus_agent::marks::FileMarks;
 use nexus_agent::tools::{Artifacts, FileTools};
 use nexus_agent::web::{Search, SearchKey, Web};
 use nexus_agent::{Role, Toolbox};
@@ -10,12 +11,14 @@ use nexus_base::redact::Redactor;
 use nexus_credentials::{AccessRules, CredentialFolder, Resolver, ServiceName};
 use nexus_net::{BaseUrl, Net};
 use nexus_process::Network;
+use nexus_store::agents::Agents;
 use nexus_workspace::Layout;
 use nexus_workspace::config::{BashNetwork, Settings};
 use secrecy::ExposeSecret;
 
 use crate::boot::StartOptions;
 use crate::engine::explain;
+use crate::marks::KeptMarks;
 
 /// Service whose key opens `web_search`, and the provider whose address may be set.
 const SEARCH_SERVICE: &str = "brave-search";
@@ -28,12 +31,15 @@ pub(crate) struct Outfit {
     redactor: Arc<Redactor>,
     net: Net,
     resolver: Arc<Resolver>,
+    marks: Arc<KeptMarks>,
 }
 
 impl Outfit {
-    pub(crate) fn new(options: &StartOptions, redactor: Arc<Redactor>) -> Self {
+    pub(crate) fn new(options: &StartOptions, redactor: Arc<Redactor>, agents: Agents) -> Self {
         let resolver = crate::credentials::of_daemon(options);
-        Self { layout: options.layout.clone(), redactor, net: Net::new(), resolver: Arc::new(resolver) }
+        let layout = options.layout.clone();
+        let marks = Arc::new(KeptMarks::new(agents, layout.root()));
+        Self { layout, redactor, net: Net::new(), resolver: Arc::new(resolver), marks }
     }
 
     /// Puts a role's tools together.
@@ -46,7 +52,8 @@ impl Outfit {
     ) -> Result<Toolbox, String> {
         let artifacts = Arc::new(Artifacts::at(&self.layout).map_err(|error| explain(&error))?);
         let changes = Changes::at(&self.layout).map_err(|error| explain(&error))?;
-        let files = files.changes(changes).artifacts(Arc::clone(&artifacts));
+        let marks = Arc::clone(&self.marks) as Arc<dyn FileMarks>;
+        let files = files.changes(changes).artifacts(Arc::clone(&artifacts)).marks(marks);
         let toolbox = toolbox(Arc::new(files)).redactor(Arc::clone(&self.redactor)).artifacts(artifacts);
         Ok(match role {
             // A manager talks; looking things up is a worker's task.

@@ -10,6 +10,7 @@ mod context;
 mod dispatch;
 mod finish;
 mod ledger;
+mod marks;
 mod model;
 mod outbox;
 mod queue;
@@ -25,6 +26,7 @@ pub use compaction::{Compaction, CompactionCause, NewCompaction, Past, Trim, Und
 pub use dispatch::{NewDispatch, NewPost};
 pub use finish::{FinishTurn, Finished, NewReply, WorkerReport};
 pub use ledger::{NewCall, NewStep};
+pub use marks::{FileMark, MarkChange};
 pub use model::{
     Admitted, Aftermath, CallRecord, CallStatus, Item, ItemKind, ItemMode, ItemOutcome, ItemStatus,
     MessageRecord, MessageRole, NewItem, NewSession, OutboxRecord, OutboxState, OutboxStatus, Overflow,

@@ -80,6 +80,7 @@ const AGENTS: &[Migration] = &[
         sql: include_str!("../migrations/agents/0004_compactions_asked_for.sql"),
     },
     Migration { name: "places", sql: include_str!("../migrations/agents/0005_places.sql") },
+    Migration { name: "marks", sql: include_str!("../migrations/agents/0006_marks.sql") },
 ];
 const IDENTITY: &[Migration] =
     &[Migration { name: "initial", sql: include_str!("../migrations/identity/0001_initial.sql") }];

@@ -82,14 +82,17 @@ impl Snapshot {
         Ok(())
     }
 
-    /// Looks what the command changed and keeps only that.
-    pub(crate) fn after_command(self) -> Result<(), JailError> {
+    /// Looks what the command changed and keeps only that. Returns the files that changed, none when nobody
+    /// can know.
+    pub(crate) fn after_command(self) -> Result<Option<Vec<PathBuf>>, JailError> {
         let run = self.changes.run_folder(&self.author.run)?;
+        let mut complete = self.uncovered.is_none();
         let entries = match (&self.uncovered, Jail::open(&self.folder)) {
             (None, Ok(jail)) => match files_of(&jail) {
                 Ok(found) => self.changed(&jail, found),
                 // What it made is too much to look through; what was there before is still known.
                 Err(_) => {
+                    complete = false;
                     self.files.iter().map(|(inside, before)| self.entry_now(&jail, inside, before)).collect()
                 }
             },
@@ -113,7 +116,8 @@ impl Snapshot {
         for hash in self.stored.iter().filter(|hash| !needed(hash)) {
             let _ = run.remove_file(Path::new("files").join(hash));
         }
-        Ok(())
+        let changed = entries.iter().filter(|entry| entry.after != Image::Absent);
+        Ok(complete.then(|| changed.map(|entry| entry.root.join(&entry.inside)).collect()))
     }
 
     fn changed(&self, jail: &Jail, found: Vec<(PathBuf, u32)>) -> Vec<Entry> {

@@ -1,7 +1,7 @@
 //! `bash`: a command in the sandbox.
 
 use std::fmt::Write as _;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use nexus_base::failpoint;
@@ -13,7 +13,9 @@ use serde_json::json;
 use super::Trail;
 use super::arguments::{Arguments, cut};
 use super::shell::{Shell, Terms, Unconfined};
+use super::watch::Watch;
 use crate::changes::{Snapshot, hash_of};
+use crate::marks::FileMarks;
 use crate::scope::{Consent, Done, Scope};
 use crate::taint::Level;
 use crate::turn::Role;
@@ -30,6 +32,8 @@ const COMMAND_LIMIT: usize = 64 * 1024;
 const OUTPUT_LIMIT: usize = 1024 * 1024;
 /// What a command says that brings somebody's words from the network.
 const FETCHERS: [&str; 5] = ["curl", "wget", "http://", "https://", "ftp://"];
+/// What a command with the network brings.
+const FROM_THE_NETWORK: &str = "the output of a command with network access";
 /// The most bytes of a command shown to the owner.
 const SHOWN_COMMAND: usize = 1_000;
 
@@ -53,14 +57,26 @@ pub(super) fn spec() -> ToolSpec {
     }
 }
 
-pub(super) async fn call(shell: &Shell, arguments: &Arguments, scope: &Scope<'_>, trail: &Trail) -> Done {
-    match run(shell, arguments, scope, trail).await {
+pub(super) async fn call(
+    shell: &Shell,
+    arguments: &Arguments,
+    scope: &Scope<'_>,
+    trail: &Trail,
+    marks: Option<&dyn FileMarks>,
+) -> Done {
+    match run(shell, arguments, scope, trail, marks).await {
         Ok(done) => done,
         Err(text) => Done::own(ToolOutput::error(text)),
     }
 }
 
-async fn run(shell: &Shell, arguments: &Arguments, scope: &Scope<'_>, trail: &Trail) -> Result<Done, String> {
+async fn run(
+    shell: &Shell,
+    arguments: &Arguments,
+    scope: &Scope<'_>,
+    trail: &Trail,
+    marks: Option<&dyn FileMarks>,
+) -> Result<Done, String> {
     let command = arguments.text("command")?;
     if command.trim().is_empty() {
         return Err("the command is empty".to_owned());
@@ -79,13 +95,18 @@ async fn run(shell: &Shell, arguments: &Arguments, scope: &Scope<'_>, trail: &Tr
     let confinement = confinement(shell, command, &profile, scope).await?;
     let is_confined = matches!(confinement, Confinement::Sandbox(_));
     let launch = launch(shell, command, confinement, timeout, scope)?;
+    let brings = reads_outside(shell, command, terms).then_some(FROM_THE_NETWORK);
     let snapshot = if terms.look_only { None } else { keep_folder(shell, trail).await? };
+    let watch = Watch::begin(marks, &shell.folder, scope, brings).await?;
     failpoint::hit("tool.bash.before_run");
     let outcome = launch.run().await;
     failpoint::hit("tool.bash.ran");
-    if let Some(snapshot) = snapshot {
-        compare(snapshot).await;
-    }
+    let changed = match snapshot {
+        Some(snapshot) => compare(snapshot).await,
+        None => None,
+    };
+    let shown = outcome.as_ref().map(|outcome| render(outcome, timeout, None)).unwrap_or_default();
+    let read = watch.end(command, &shown, changed).await;
     let outcome = outcome.map_err(|error| explain(&error))?;
     let restored = shell.modes.restore();
     let remedy = is_confined.then(|| nexus_process::remedy(&outcome, &profile)).flatten();
@@ -100,17 +121,21 @@ async fn run(shell: &Shell, arguments: &Arguments, scope: &Scope<'_>, trail: &Tr
             write!(text, "[sandbox] The permissions of {} were put back; leave them alone.", path.display());
     }
     let output = ToolOutput { is_error: !outcome.succeeded() || !restored.is_empty(), text };
-    let reads_outside = match terms.network {
+    Ok(match brings.map(str::to_owned).or(read) {
+        Some(source) => Done::from_outside(output, source),
+        None => Done::own(output),
+    })
+}
+
+/// Tells whether the output of a command may be somebody's words from the network.
+fn reads_outside(shell: &Shell, command: &str, terms: Terms) -> bool {
+    match terms.network {
         Network::Off => false,
         // Asked for and given: to fetch something is what it is for.
         Network::On if shell.network == Network::Off => true,
         // The owner's policy opens it to every command; most of them build and test.
         Network::On => FETCHERS.iter().any(|sign| command.contains(sign)),
-    };
-    Ok(match reads_outside {
-        true => Done::from_outside(output, "the output of a command with network access"),
-        false => Done::own(output),
-    })
+    }
 }
 
 /// Settles what the command may do, asking the owner where it wants more than it has.
@@ -196,13 +221,15 @@ async fn keep_folder(shell: &Shell, trail: &Trail) -> Result<Option<Snapshot>, S
     }
 }
 
-async fn compare(snapshot: Snapshot) {
-    // The record from before stands then: undo knows what was there.
+/// Returns the files a command changed, if that is known.
+async fn compare(snapshot: Snapshot) -> Option<Vec<PathBuf>> {
+    // The record from before stands when it fails: undo knows what was there.
     match tokio::task::spawn_blocking(move || snapshot.after_command()).await {
-        Ok(Ok(())) => {}
+        Ok(Ok(changed)) => return changed,
         Ok(Err(error)) => tracing::warn!(%error, "what a command changed could not be written down"),
         Err(error) => tracing::warn!(%error, "what a command changed could not be written down"),
     }
+    None
 }
 
 async fn confinement(

@@ -67,7 +67,7 @@ pub(super) fn compose(
         memory.clone(),
         (commands, Arc::clone(processes)),
         (options.home.clone(), options.trust_folder.clone()),
-        Outfit::new(options, Arc::clone(&redactor)),
+        Outfit::new(options, Arc::clone(&redactor), store.agents().clone()),
     ));
     let automations = Automations::new(&hooks::Parts {
         options,

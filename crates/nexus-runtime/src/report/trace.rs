@@ -162,6 +162,10 @@ fn one(
             })
             .collect(),
         tool_calls: calls.unwrap_or_default().into_iter().map(|call| tool_call(call, redactor)).collect(),
+        untrusted: turn
+            .and_then(|turn| turn.taint.as_deref())
+            .map(|sources| sources.lines().map(|source| redactor.redact(source)).collect())
+            .unwrap_or_default(),
         error: item.and_then(|item| item.error.clone()).or_else(|| request.found.error_message.clone()),
         children: Vec::new(),
     }
@@ -173,7 +177,7 @@ fn tool_call(call: &CallRecord, redactor: &Redactor) -> ToolCallView {
         tool: call.tool.clone(),
         arguments: serde_json::from_str(&arguments).unwrap_or(Value::String(arguments)),
         status: call.status.as_str().to_owned(),
-        result: redactor.redact(&shorten(call.result.as_deref().unwrap_or_default(), SHOWN)),
+        result: redactor.redact_cut(&shorten(call.result.as_deref().unwrap_or_default(), SHOWN)),
         duration_ms: call
             .completed_at
             .map(|end| u64::try_from(end.since(call.started_at).as_millis()).unwrap_or(u64::MAX)),

@@ -164,6 +164,9 @@ fn details(view: &RequestView) -> Vec<String> {
         lines.push(format!("stages    {}", stages(&view.stages)));
     }
     lines.extend(view.tool_calls.iter().map(tool_line));
+    for source in &view.untrusted {
+        lines.push(format!("tainted   it has read {}", shorten(source, LONGEST_TEXT)));
+    }
     if let Some(model) = &view.model {
         let tokens = format!("{} tokens in, {} out", view.input_tokens, view.output_tokens);
         lines.push(format!("model     {} · {tokens}", output::single_line(model)));

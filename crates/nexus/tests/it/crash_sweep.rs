@@ -44,11 +44,18 @@ const ELSEWHERE: [&str; 14] = [
 
 /// Failpoints that the guide's conversation never passes; the sweep with a scripted model and the tests
 /// of `nexus undo` die there.
-const WITH_TOOLS: [&str; 5] =
-    ["artifact.kept", "s5.taint.before_commit", "s5.taint.committed", "undo.before_restore", "undo.restored"];
+const WITH_TOOLS: [&str; 7] = [
+    "artifact.kept",
+    "marks.before_commit",
+    "marks.committed",
+    "s5.taint.before_commit",
+    "s5.taint.committed",
+    "undo.before_restore",
+    "undo.restored",
+];
 
 /// Returns what this sweep leaves to the one with tools.
-pub(crate) fn left_to_tools() -> [&'static str; 5] {
+pub(crate) fn left_to_tools() -> [&'static str; 7] {
     WITH_TOOLS
 }
 

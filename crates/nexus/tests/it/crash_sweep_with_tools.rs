@@ -21,7 +21,7 @@ use crate::scripted;
 
 /// Steps that only such a conversation takes, or takes with more at stake. The rest is swept with the
 /// guide, which is quicker.
-const SWEPT: [&str; 7] = ["s4.", "s5.", "s6.", "undo.", "tool.", "artifact.", "s7."];
+const SWEPT: [&str; 8] = ["marks.", "s4.", "s5.", "s6.", "undo.", "tool.", "artifact.", "s7."];
 /// Steps of commands that no conversation takes; `undo_takes_back` dies there.
 const ELSEWHERE: [&str; 2] = ["undo.before_restore", "undo.restored"];
 

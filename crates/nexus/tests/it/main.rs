@@ -43,6 +43,7 @@ mod project_cycle;
 mod readme_is_real;
 mod scripted;
 mod skills_ask_first;
+mod taint_follows_files;
 mod threats;
 mod tidy;
 mod sessions_are_shortened;

@@ -63,6 +63,11 @@ impl Scripted {
         self.finish(&self.begin(WORK, calls))
     }
 
+    /// Has a worker make these calls, in another conversation.
+    pub(crate) fn work_in(&self, session: &str, calls: &Value) -> Done {
+        self.finish(&self.begin_in(WORK, calls, Some(session)))
+    }
+
     /// Has the manager make these calls.
     pub(crate) fn manage(&self, calls: &Value) -> Done {
         self.finish(&self.begin(SELF, calls))
@@ -74,9 +79,16 @@ impl Scripted {
     }
 
     fn begin(&self, who: &str, calls: &Value) -> (String, String) {
+        self.begin_in(who, calls, None)
+    }
+
+    fn begin_in(&self, who: &str, calls: &Value, session: Option<&str>) -> (String, String) {
         let mark = format!("mark-{}", self.count.fetch_add(1, Ordering::Relaxed));
-        let message = format!("{who}{} {mark}", json!(calls));
-        let accepted = self.daemon.post("/api/chat", &json!({ "message": message })).json();
+        let mut body = json!({ "message": format!("{who}{} {mark}", json!(calls)) });
+        if let Some(session) = session {
+            body["session"] = json!(session);
+        }
+        let accepted = self.daemon.post("/api/chat", &body).json();
         let request = accepted["requestId"].as_str().unwrap_or_else(|| panic!("{accepted}")).to_owned();
         (request, mark)
     }

@@ -13,7 +13,7 @@ use crate::scripted::{self, Scripted};
 const WITHIN: Duration = Duration::from_secs(30);
 
 /// A web site on this machine; says the same to everybody.
-fn site(body: &'static str) -> String {
+pub(crate) fn site(body: &'static str) -> String {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let base = format!("http://{}", listener.local_addr().unwrap());
     std::thread::spawn(move || {

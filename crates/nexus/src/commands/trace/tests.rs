@@ -32,6 +32,7 @@ fn view(id: &str, kind: &str) -> RequestView {
         ],
         tool_calls: Vec::new(),
         error: None,
+        untrusted: Vec::new(),
         children: Vec::new(),
     }
 }

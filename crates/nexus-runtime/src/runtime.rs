@@ -222,6 +222,11 @@ impl Runtime {
         !token.is_empty() && bool::from(presented.as_bytes().ct_eq(token.as_bytes()))
     }
 
+    /// Returns how long a new socket may take to show its token.
+    pub fn handshake_within(&self) -> Duration {
+        self.shared.workshop.settings().runtime.handshake
+    }
+
     /// Resolves when the daemon begins to drain; open streams should end then.
     pub async fn stopping(&self) {
         self.shared.stopping.cancelled().await;

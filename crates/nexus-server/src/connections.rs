@@ -4,12 +4,20 @@
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
+use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
-/// Connections that have not shown the token. When one more comes the oldest goes: a real client
-/// shows its token within milliseconds, an idle stranger never does.
+/// Connections that have not shown the token and had the time to. When one more comes the oldest goes: a
+/// real client shows its token within milliseconds, an idle stranger never does.
 const MOST_STRANGERS: usize = 64;
+/// How long a connection is given before its place may go to another. Many real clients may come at once,
+/// and a request that lies in the socket is not the fault of whoever sent it.
+const GRACE: Duration = Duration::from_secs(1);
+/// Connections that have not shown the token, those within their grace included. Here the oldest goes
+/// whatever its age: a flood must not take every file descriptor.
+const MOST_NEWCOMERS: usize = 256;
 /// Connections that have shown the token. Below the usual limit of 1024 open files, with room for
 /// the databases and child processes.
 const MOST_KNOWN: usize = 512;
@@ -23,7 +31,8 @@ pub(crate) struct Connections {
 #[derive(Debug, Default)]
 struct Open {
     next: u64,
-    strangers: BTreeMap<u64, CancellationToken>,
+    /// Since when each is there, oldest first, and what ends it.
+    strangers: BTreeMap<u64, (Instant, CancellationToken)>,
     known: usize,
 }
 
@@ -35,6 +44,7 @@ pub(crate) struct Place {
     evicted: CancellationToken,
     is_known: AtomicBool,
     requests: AtomicU64,
+    lingers: Arc<AtomicBool>,
 }
 
 /// Too many connections have shown the token.
@@ -46,18 +56,20 @@ impl Connections {
     pub(crate) fn enter(self: &Arc<Self>) -> Place {
         let evicted = CancellationToken::new();
         let mut open = self.lock();
-        while open.strangers.len() >= MOST_STRANGERS {
+        let now = Instant::now();
+        while open.is_crowded(now) {
             open.evict_oldest();
         }
         let number = open.next;
         open.next += 1;
-        open.strangers.insert(number, evicted.clone());
+        open.strangers.insert(number, (now, evicted.clone()));
         Place {
             number,
             connections: Arc::clone(self),
             evicted,
             is_known: AtomicBool::new(false),
             requests: AtomicU64::new(0),
+            lingers: Arc::default(),
         }
     }
 
@@ -72,8 +84,15 @@ impl Connections {
 }
 
 impl Open {
+    /// Tells whether the oldest stranger has to make room for one more.
+    fn is_crowded(&self, now: Instant) -> bool {
+        let oldest = self.strangers.first_key_value();
+        let had_its_time = oldest.is_some_and(|(_, (since, _))| now.duration_since(*since) >= GRACE);
+        self.strangers.len() >= MOST_NEWCOMERS || (self.strangers.len() >= MOST_STRANGERS && had_its_time)
+    }
+
     fn evict_oldest(&mut self) {
-        if let Some((_, evicted)) = self.strangers.pop_first() {
+        if let Some((_, (_, evicted))) = self.strangers.pop_first() {
             evicted.cancel();
         }
     }
@@ -107,6 +126,16 @@ impl Place {
         self.requests.load(Ordering::Relaxed) == 0
     }
 
+    /// Notes that the connection ends with an answer while its client may still be writing.
+    pub(crate) fn linger(&self) {
+        self.lingers.store(true, Ordering::Release);
+    }
+
+    /// Returns what tells whether the connection should linger.
+    pub(crate) fn lingers(&self) -> Arc<AtomicBool> {
+        Arc::clone(&self.lingers)
+    }
+
     /// Resolves when somebody newer got the place.
     pub(crate) async fn evicted(&self) {
         self.evicted.cancelled().await;
@@ -128,15 +157,24 @@ impl Drop for Place {
 mod tests {
     use super::*;
 
-    #[test]
-    fn the_oldest_stranger_makes_room_and_the_known_stay() {
+    fn gone(strangers: &[Place]) -> Vec<usize> {
+        (0..strangers.len()).filter(|index| strangers[*index].evicted.is_cancelled()).collect()
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn the_oldest_stranger_makes_room_and_the_known_stay() {
         let connections = Arc::new(Connections::default());
         let owner = connections.enter();
         owner.now_known().unwrap();
-        let strangers: Vec<Place> = (0..MOST_STRANGERS + 3).map(|_| connections.enter()).collect();
-        let gone: Vec<usize> =
-            (0..strangers.len()).filter(|index| strangers[*index].evicted.is_cancelled()).collect();
-        assert_eq!(gone, [0, 1, 2]);
+        let mut strangers: Vec<Place> = (0..MOST_NEWCOMERS).map(|_| connections.enter()).collect();
+        assert!(gone(&strangers).is_empty(), "whoever has just come is given a moment");
+        strangers.extend((0..3).map(|_| connections.enter()));
+        assert_eq!(gone(&strangers), [0, 1, 2], "a flood is not");
+        tokio::time::advance(GRACE).await;
+        strangers.push(connections.enter());
+        let after = gone(&strangers);
+        assert_eq!(after.len(), 3 + MOST_NEWCOMERS - MOST_STRANGERS + 1, "those who had theirs make room");
+        assert!(!after.contains(&(strangers.len() - 1)));
         assert!(!owner.evicted.is_cancelled());
         drop(strangers);
         drop(owner);
@@ -144,8 +182,8 @@ mod tests {
         assert_eq!((open.strangers.len(), open.known), (0, 0));
     }
 
-    #[test]
-    fn even_the_known_have_a_limit() {
+    #[tokio::test]
+    async fn even_the_known_have_a_limit() {
         let connections = Arc::new(Connections::default());
         let known_place = |_| {
             let place = connections.enter();

@@ -55,6 +55,8 @@ pub(crate) trait Daemon: Clone + Send + Sync + 'static {
     fn redact(&self, text: &str) -> String;
     fn metrics(&self) -> String;
     fn tools(&self, project: Option<&str>) -> Result<Arc<dyn ToolSource>, RuntimeError>;
+    /// How long a new socket may take to show its token.
+    fn handshake_within(&self) -> Duration;
     fn stopping(&self) -> impl Future<Output = ()> + Send;
 }
 
@@ -134,6 +136,10 @@ impl Daemon for Runtime {
 
     fn tools(&self, project: Option<&str>) -> Result<Arc<dyn ToolSource>, RuntimeError> {
         Self::tools(self, project)
+    }
+
+    fn handshake_within(&self) -> Duration {
+        Self::handshake_within(self)
     }
 
     async fn stopping(&self) {

@@ -8,7 +8,8 @@ use std::time::Instant;
 use axum::Router;
 use axum::body::Body;
 use axum::http::header::{
-    AUTHORIZATION, CACHE_CONTROL, CONTENT_LENGTH, CONTENT_SECURITY_POLICY, CONTENT_TYPE, REFERRER_POLICY,
+    AUTHORIZATION, CACHE_CONTROL, CONNECTION, CONTENT_LENGTH, CONTENT_SECURITY_POLICY, CONTENT_TYPE,
+    REFERRER_POLICY,
 };
 use axum::http::header::{X_CONTENT_TYPE_OPTIONS, X_FRAME_OPTIONS};
 use axum::http::{HeaderMap, HeaderValue, Request, Response};
@@ -80,6 +81,9 @@ impl<D: Daemon> Gate<D> {
         };
         response = self.without_secrets(response).await;
         add_headers(response.headers_mut());
+        if response.headers().contains_key(CONNECTION) && !response.status().is_informational() {
+            place.linger();
+        }
         self.meters.answered(response.status());
         tracing::debug!(
             %method,

@@ -10,6 +10,7 @@ mod connections;
 mod daemon;
 mod events;
 mod gate;
+mod linger;
 mod meters;
 mod own_names;
 mod parameters;

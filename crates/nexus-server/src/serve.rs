@@ -10,7 +10,8 @@ use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use nexus_runtime::Runtime;
-use tokio::net::{TcpListener, TcpStream};
+use tokio::net::TcpListener;
+use tokio::sync::Semaphore;
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
@@ -18,6 +19,7 @@ use tokio_util::task::TaskTracker;
 use crate::connections::{Connections, Place};
 use crate::daemon::Daemon;
 use crate::gate::Gate;
+use crate::linger::Lingering;
 use crate::routes::Shared;
 use crate::stall::StallGuard;
 
@@ -60,6 +62,7 @@ pub(crate) async fn serve_daemon<D: Daemon>(
         closing: CancellationToken::new(),
         closed: CancellationToken::new(),
         connections: Arc::new(Connections::default()),
+        lingering: Lingering::places(),
         tasks: TaskTracker::new(),
     };
     let shared = Shared {
@@ -86,6 +89,7 @@ struct Server {
     /// Time is up.
     closed: CancellationToken,
     connections: Arc<Connections>,
+    lingering: Arc<Semaphore>,
     tasks: TaskTracker,
 }
 
@@ -94,11 +98,18 @@ impl Server {
         loop {
             match listener.accept().await {
                 Ok((stream, _)) => {
+                    // Answers are written whole; waiting to fill a segment would only delay them.
+                    if let Err(error) = stream.set_nodelay(true) {
+                        tracing::debug!(%error, "a connection was gone before it began");
+                        continue;
+                    }
                     let connection = Connection {
                         place: Arc::new(self.connections.enter()),
                         closing: self.closing.clone(),
                         closed: self.closed.clone(),
                     };
+                    let lingers = connection.place.lingers();
+                    let stream = Lingering::new(stream, lingers, Arc::clone(&self.lingering));
                     self.tasks.spawn(connection.serve(stream, Arc::clone(gate)));
                 }
                 Err(error) if is_about_one_connection(&error) => {}
@@ -136,12 +147,7 @@ struct Connection {
 }
 
 impl Connection {
-    async fn serve<D: Daemon>(self, stream: TcpStream, gate: Arc<Gate<D>>) {
-        // Answers are written whole; waiting to fill a segment would only delay them.
-        if let Err(error) = stream.set_nodelay(true) {
-            tracing::debug!(%error, "a connection was gone before it began");
-            return;
-        }
+    async fn serve<D: Daemon>(self, stream: Lingering, gate: Arc<Gate<D>>) {
         let place = Arc::clone(&self.place);
         let service = service_fn(move |request: hyper::Request<hyper::body::Incoming>| {
             let (gate, place) = (Arc::clone(&gate), Arc::clone(&place));

@@ -92,6 +92,10 @@ async fn converse<D: Daemon>(shared: Shared<D>, visitor: Visitor, place: &Place,
             Ok(agreed) => Session::new(shared.clone(), agreed, outgoing.clone()).run(&mut stream).await,
             Err(goodbye) => goodbye,
         };
+        if goodbye == Goodbye::TOO_LONG {
+            // Its client is most likely still writing the rest.
+            place.linger();
+        }
         outgoing.close(goodbye);
         drop(outgoing);
     };

@@ -194,6 +194,10 @@ impl Daemon for Fake {
         }
     }
 
+    fn handshake_within(&self) -> std::time::Duration {
+        std::time::Duration::from_secs(10)
+    }
+
     async fn stopping(&self) {
         self.inner.stopping.cancelled().await;
     }

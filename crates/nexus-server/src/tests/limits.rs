@@ -86,10 +86,10 @@ async fn a_thousand_idle_strangers_do_not_stop_a_real_client() {
     client.requests(None).await.unwrap();
     served.client().requests(None).await.unwrap();
     assert!(begun.elapsed() < Duration::from_secs(2), "{:?}", begun.elapsed());
-    // All but a fixed few have been shown the door.
+    // All but a fixed few have been shown the door; the newest are still within their grace.
     let held =
         tokio::task::spawn_blocking(move || strangers.into_iter().filter(is_held).count()).await.unwrap();
-    assert!((1..=64).contains(&held), "{held} strangers hold a connection");
+    assert!((1..=256).contains(&held), "{held} strangers hold a connection");
 }
 
 /// Tells whether the server still holds this connection.

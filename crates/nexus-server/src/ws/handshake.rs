@@ -1,7 +1,5 @@
 //! The first two frames of a socket: our challenge, and a `connect` that shows a token in time.
 
-use std::time::Duration;
-
 use axum::extract::ws::{Message, WebSocket};
 use futures_util::StreamExt;
 use futures_util::stream::SplitStream;
@@ -26,9 +24,6 @@ use crate::gate::Visitor;
 use crate::meters::Meters;
 use crate::routes::Shared;
 
-/// How long a client may take for its first frame.
-const SHAKE_WITHIN: Duration = Duration::from_secs(10);
-
 /// What both sides agreed on.
 #[derive(Debug)]
 pub(super) struct Agreed {
@@ -50,7 +45,7 @@ pub(super) async fn shake<D: Daemon>(
     let event = EventFrame { event: "connect.challenge".to_owned(), payload: Some(challenge), seq: None };
     outgoing.frame(&ServerFrame::Event(event), str::to_owned);
     let first = tokio::select! {
-        first = timeout(SHAKE_WITHIN, first_frame(shared, stream)) => first.unwrap_or(Err(First::Goodbye(Goodbye::SILENT))),
+        first = timeout(shared.daemon.handshake_within(), first_frame(shared, stream)) => first.unwrap_or(Err(First::Goodbye(Goodbye::SILENT))),
         () = place.evicted() => return Err(Goodbye::REFUSED),
         () = shared.closing.cancelled() => return Err(Goodbye::STOPPING),
     };

@@ -21,6 +21,7 @@ mod files_lose_power_apart;
 mod gateway_asks_the_owner;
 mod gateway_holds_messages;
 mod gateway_is_closed;
+mod gateway_keeps_its_bounds;
 mod gateway_tells_no_secret;
 mod gateway_under_attack;
 mod gateway_under_load;

@@ -32,7 +32,7 @@ pub use forget::{Forgetting, NotForgotten, TOMBSTONE};
 pub use identity::Identity;
 pub use memory::Memory;
 pub use open::Prepared;
-pub use restored::HeldBack;
+pub use restored::{HeldBack, OpenQuestions};
 pub use runtime::Runtime;
 pub use schema::DatabaseName;
 pub use store::{DatabaseHealth, OpenMode, Store};

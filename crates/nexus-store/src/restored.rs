@@ -37,7 +37,33 @@ struct Open {
     content: String,
 }
 
+/// What waits for the owner's consent.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct OpenQuestions {
+    /// All of it.
+    pub all: usize,
+    /// Messages that a restored copy holds back.
+    pub held_messages: usize,
+}
+
 impl Store {
+    /// Counts what waits for the owner's consent, without opening the other databases.
+    ///
+    /// # Errors
+    /// The database cannot be read.
+    pub fn open_questions(data_dir: &Path, now: Timestamp) -> Result<OpenQuestions, StoreError> {
+        let name = DatabaseName::Identity;
+        let source = Source::new(name.file_in(data_dir), name.as_str(), name.migrations());
+        let (connection, _) = open::open_outside_reader(&source)?;
+        let counted = connection.query_row(
+            "SELECT COUNT(*), COUNT(*) FILTER (WHERE resources LIKE '[\"restored:%') FROM permission_requests
+             WHERE status = 'pending' AND expires_at > ?1",
+            [now.as_millis()],
+            |row| Ok(OpenQuestions { all: row.get(0)?, held_messages: row.get(1)? }),
+        );
+        source.edge(counted)
+    }
+
     /// Holds back whatever the databases of a restored copy would go on with.
     ///
     /// # Errors

@@ -2,9 +2,11 @@
 
 use std::path::PathBuf;
 
+use nexus_base::clock::Timestamp;
 use nexus_base::file::FileError;
 use nexus_base::lock;
 use nexus_credentials::CredentialFolder;
+use nexus_store::Store;
 use nexus_workspace::config::Settings;
 use nexus_workspace::persona;
 use nexus_workspace::trust::Trust;
@@ -44,6 +46,8 @@ pub struct StatusReport {
     pub skills: Vec<String>,
     /// Known credentials.
     pub credentials: Credentials,
+    /// What waits for the owner's consent; none when that cannot be read.
+    pub approvals: Option<Approvals>,
     /// The daemon.
     pub runtime: Daemon,
     /// What to do next.
@@ -93,6 +97,16 @@ pub struct Credentials {
     pub total: usize,
 }
 
+/// What waits for the owner's consent.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Approvals {
+    /// All of it.
+    pub waiting: usize,
+    /// Messages among it that this restored copy holds back.
+    pub held_messages: usize,
+}
+
 /// The daemon.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Daemon {
@@ -126,7 +140,14 @@ pub fn status(request: &StatusRequest<'_>) -> Result<StatusReport, FileError> {
     };
     let prompt =
         if needed { nexus_base::file::read_text(&layout.bootstrap_md(), LONGEST_PROMPT).ok() } else { None };
-    let suggestions = suggestions(&runtime, needed, trust, credentials.total);
+    // Whatever is wrong with the database is the doctor's to say.
+    let approvals = Store::open_questions(&layout.data(), Timestamp::now()).ok();
+    let approvals = approvals.map(|open| Approvals { waiting: open.all, held_messages: open.held_messages });
+    let waiting = approvals.as_ref().map_or(0, |approvals| approvals.waiting);
+    let mut suggestions = suggestions(&runtime, needed, trust, credentials.total);
+    if waiting > 0 {
+        suggestions.push("`nexus approvals list` shows what waits for your consent".to_owned());
+    }
     Ok(StatusReport {
         workspace: layout.root().to_owned(),
         state_dir: layout.state().to_owned(),
@@ -137,6 +158,7 @@ pub fn status(request: &StatusRequest<'_>) -> Result<StatusReport, FileError> {
         onboarded,
         skills: skills::names(layout)?,
         credentials: Credentials { total: credentials.total },
+        approvals,
         runtime,
         suggestions,
     })

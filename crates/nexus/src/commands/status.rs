@@ -95,6 +95,14 @@ fn render(status: &StatusReport, health: Option<&HealthReport>) -> String {
     row("you", status.identity.user_name.as_deref().unwrap_or("not introduced yet"));
     row("skills", &if status.skills.is_empty() { "none".to_owned() } else { status.skills.join(", ") });
     row("credentials", &status.credentials.total.to_string());
+    if let Some(approvals) = status.approvals.as_ref().filter(|approvals| approvals.waiting > 0) {
+        let held = match approvals.held_messages {
+            0 => String::new(),
+            1 => ", 1 of it a message this restored copy holds back".to_owned(),
+            several => format!(", {several} of it messages this restored copy holds back"),
+        };
+        row("consent", &format!("{} waiting for you{held}", approvals.waiting));
+    }
     if let Some(health) = health {
         for step in &health.boot {
             let micro = step.duration_us;

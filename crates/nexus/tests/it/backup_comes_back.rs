@@ -107,6 +107,13 @@ fn a_message_nobody_had_begun_to_answer_waits_for_consent_in_the_copy() {
         assert_eq!(waited["quiescent"], false, "{place}: {waited}");
         let doctor = copy.nexus(&["doctor", "--json"]).json();
         assert!(doctor.to_string().contains("wait for your consent"), "{doctor}");
+        let status = copy.nexus(&["status"]).ok().stdout;
+        assert!(
+            status.contains("1 waiting for you, 1 of it a message this restored copy holds back"),
+            "{status}"
+        );
+        let status = copy.nexus(&["status", "--json"]).json();
+        assert_eq!(status["approvals"], json!({ "waiting": 1, "heldMessages": 1 }), "{status}");
         assert!(
             copy.nexus(&["approvals", "show", &request])
                 .ok()
@@ -118,6 +125,7 @@ fn a_message_nobody_had_begun_to_answer_waits_for_consent_in_the_copy() {
         let daemon = Daemon::start(&copy, &DaemonOptions::default());
         assert!(!copy.nexus(&["chat", "-m", "Hello yourself"]).ok().stdout.is_empty());
         copy.nexus(&["approvals", "approve", &request]).ok();
+        assert_eq!(copy.nexus(&["status", "--json"]).json()["approvals"]["waiting"], 0);
         let waited = daemon.get(&format!("/api/chat/wait?request={request}&timeoutMs=30000")).json();
         assert!(waited["quiescent"] == true && waited["replies"] != json!([]), "{place}: {waited}");
     }

@@ -1,7 +1,11 @@
 //! One redactor for every text that leaves: known secrets and things that look like secrets
 //! become a placeholder.
 
+mod stream;
+
 use std::sync::RwLock;
+
+pub use stream::StreamRedactor;
 
 /// What stands where a secret stood.
 pub const PLACEHOLDER: &str = "[redacted]";
@@ -70,6 +74,31 @@ impl Redactor {
 
     /// Returns `text` with every secret replaced by the placeholder.
     pub fn redact(&self, text: &str) -> String {
+        self.redact_after(None, text)
+    }
+
+    /// Likewise for a text that was cut off: a secret that had only begun at its end is hidden, too.
+    pub fn redact_cut(&self, text: &str) -> String {
+        self.without_begun(self.redact(text))
+    }
+
+    /// Hides the beginning of a secret at the end of a text.
+    fn without_begun(&self, mut text: String) -> String {
+        let secrets = self.secrets.read().unwrap_or_else(std::sync::PoisonError::into_inner);
+        let end = text.trim_end_matches('…').len();
+        let begun = secrets.iter().filter_map(|secret| {
+            let most = secret.0.len().saturating_sub(1);
+            let begins = |length: &usize| text.as_bytes()[..end].ends_with(&secret.0.as_bytes()[..*length]);
+            (SHORTEST_SECRET..=most).rev().find(begins)
+        });
+        if let Some(length) = begun.max() {
+            text.replace_range(end - length..end, PLACEHOLDER);
+        }
+        text
+    }
+
+    /// Likewise for a text that goes on after this letter.
+    fn redact_after(&self, before: Option<char>, text: &str) -> String {
         let mut result = text.to_owned();
         let secrets = self.secrets.read().unwrap_or_else(std::sync::PoisonError::into_inner);
         for secret in secrets.iter() {
@@ -79,7 +108,7 @@ impl Redactor {
         }
         for prefix in KNOWN_PREFIXES {
             if result.contains(prefix) {
-                result = redact_prefix(&result, prefix);
+                result = redact_prefix(&result, prefix, before);
             }
         }
         result
@@ -120,25 +149,27 @@ fn in_ascii_json(text: &str) -> String {
     escaped
 }
 
-fn redact_prefix(text: &str, prefix: &str) -> String {
+/// Tells whether a letter may stand in a key.
+fn is_of_a_key(letter: char) -> bool {
+    letter.is_ascii_alphanumeric() || matches!(letter, '-' | '_' | '.')
+}
+
+fn redact_prefix(text: &str, prefix: &str, before: Option<char>) -> String {
     let mut result = String::with_capacity(text.len());
-    let mut rest = text;
-    while let Some(at) = rest.find(prefix) {
-        let tail_start = at + prefix.len();
-        let tail_length = rest[tail_start..]
-            .find(|letter: char| !(letter.is_ascii_alphanumeric() || matches!(letter, '-' | '_' | '.')))
-            .unwrap_or(rest.len() - tail_start);
-        let starts_a_word =
-            rest[..at].chars().next_back().is_none_or(|letter| !letter.is_ascii_alphanumeric());
-        if tail_length >= SHORTEST_TAIL && starts_a_word {
-            result.push_str(&rest[..at]);
+    let mut copied = 0;
+    for (at, _) in text.match_indices(prefix) {
+        let tail = &text[at + prefix.len()..];
+        let tail_length = tail.find(|letter: char| !is_of_a_key(letter)).unwrap_or(tail.len());
+        let last = text[..at].chars().next_back().or(before);
+        let starts_a_word = last.is_none_or(|letter| !letter.is_ascii_alphanumeric());
+        // One inside a key that is hidden already has gone with it.
+        if tail_length >= SHORTEST_TAIL && starts_a_word && at >= copied {
+            result.push_str(&text[copied..at]);
             result.push_str(PLACEHOLDER);
-        } else {
-            result.push_str(&rest[..tail_start + tail_length]);
+            copied = at + prefix.len() + tail_length;
         }
-        rest = &rest[tail_start + tail_length..];
     }
-    result.push_str(rest);
+    result.push_str(&text[copied..]);
     result
 }
 
@@ -165,6 +196,8 @@ mod tests {
         let text = format!("a correct horse battery, {key}! and risk-based-assessment-of-things");
         assert_eq!(redactor.redact(&text), "a [redacted], [redacted]! and risk-based-assessment-of-things");
         assert!(!format!("{redactor:?}").contains("horse"));
+        let twice = format!("Bearer Bearer {}", "x9".repeat(12));
+        assert_eq!(redactor.redact(&twice), "Bearer [redacted]", "a word before it is no cover");
     }
 
     #[test]
@@ -180,6 +213,16 @@ mod tests {
         assert_eq!(redactor.redact(secret), PLACEHOLDER);
         redactor.register("pass\"word\\with");
         assert_eq!(redactor.redact(secret), PLACEHOLDER, "the longest first");
+    }
+
+    #[test]
+    fn a_secret_cut_off_at_the_end_is_hidden_and_a_short_beginning_is_not() {
+        let redactor = Redactor::new();
+        redactor.register("correct horse battery");
+        assert_eq!(redactor.redact_cut("it is correct horse batt"), "it is [redacted]");
+        assert_eq!(redactor.redact_cut("it is correct horse b…"), "it is [redacted]…");
+        assert_eq!(redactor.redact_cut("it is correct"), "it is correct");
+        assert_eq!(redactor.redact_cut("correct horse battery"), PLACEHOLDER);
     }
 
     #[test]

@@ -30,6 +30,7 @@ mod runtime;
 mod signals;
 pub mod skills;
 mod spending;
+mod streams;
 mod tool_sources;
 
 pub use boot::{StartError, StartOptions, start};

@@ -20,6 +20,7 @@ use serde_json::{Value, json};
 
 use crate::Bus;
 use crate::hooks::Slot;
+use crate::streams::Streams;
 
 /// Source of everything the assistant says.
 const OWN_SOURCE: &str = "nexus";
@@ -59,6 +60,7 @@ pub(crate) struct Recorder {
     pub(crate) bus: Bus,
     pub(crate) counters: Arc<Counters>,
     pub(crate) redactor: Arc<Redactor>,
+    pub(crate) streams: Streams,
     pub(crate) automations: Slot,
 }
 
@@ -107,9 +109,9 @@ impl Recorder {
         json!({
             "id": call.id.as_str(),
             "tool": call.tool,
-            "arguments": self.redactor.redact(&shorten(&call.arguments_json, KEPT_TEXT)),
+            "arguments": self.redactor.redact_cut(&shorten(&call.arguments_json, KEPT_TEXT)),
             "status": call.status.as_str(),
-            "result": self.redactor.redact(&shorten(call.result.as_deref().unwrap_or_default(), KEPT_TEXT)),
+            "result": self.redactor.redact_cut(&shorten(call.result.as_deref().unwrap_or_default(), KEPT_TEXT)),
             "spawned_session": call.spawned.as_ref().map(ToString::to_string),
         })
     }
@@ -118,7 +120,9 @@ impl Recorder {
 #[async_trait]
 impl Observer for Recorder {
     fn publish(&self, root: &RequestId, body: BusBody) {
-        self.bus.publish(Some(root.clone()), body);
+        for body in self.streams.pass(body) {
+            self.bus.publish(Some(root.clone()), body);
+        }
     }
 
     fn taken(&self, item: &Item, session: &SessionRecord) {
@@ -204,8 +208,8 @@ impl Recorder {
         json!({
             "event": ended.item.new.source_event_id.as_ref().map(ToString::to_string),
             "kind": ended.item.new.kind.as_str(),
-            "input": self.redactor.redact(&shorten(&ended.item.new.content, KEPT_TEXT)),
-            "output": self.redactor.redact(&shorten(
+            "input": self.redactor.redact_cut(&shorten(&ended.item.new.content, KEPT_TEXT)),
+            "output": self.redactor.redact_cut(&shorten(
                 &ended.lines.iter().map(|line| line.text.as_str()).collect::<Vec<_>>().join("\n\n"),
                 KEPT_TEXT,
             )),

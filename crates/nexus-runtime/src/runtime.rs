@@ -255,7 +255,7 @@ impl Runtime {
             turn_id: line.turn_id.unwrap_or_else(|| nexus_base::id::TurnId::new("")),
             request_id: line.request_id,
             speaker: line.state.map_or(Speaker::User, speaker),
-            text: self.shared.redactor.redact(&line.text),
+            text: self.shared.redactor.redact_cut(&line.text),
             at: line.at,
         }
     }
@@ -266,7 +266,7 @@ impl Runtime {
             turn_id: line.turn_id.unwrap_or_else(|| nexus_base::id::TurnId::new("")),
             request_id: line.request_id,
             speaker: speaker(line.state),
-            text: self.shared.redactor.redact(&line.text),
+            text: self.shared.redactor.redact_cut(&line.text),
             at: line.created_at,
         }
     }

@@ -47,6 +47,7 @@ pub(super) fn compose(
         bus: bus.clone(),
         counters: Arc::clone(&counters),
         redactor: Arc::clone(&redactor),
+        streams: crate::streams::Streams::new(Arc::clone(&redactor)),
         automations: Slot::default(),
     });
     let memory = Memory::new(store);

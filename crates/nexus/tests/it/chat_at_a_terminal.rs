@@ -150,6 +150,55 @@ fn ctrl_c_clears_then_warns_then_leaves() {
 }
 
 #[test]
+fn a_conversation_is_summed_up_and_begun_anew_from_the_prompt() {
+    let workspace = Workspace::initialized(env!("CARGO_BIN_EXE_nexus"));
+    let daemon = Daemon::start(&workspace, &DaemonOptions::default());
+    let mut terminal = Terminal::run(&workspace, &["chat"]);
+    terminal.wait_for("you> ", 1);
+    terminal.press("/compact\r");
+    terminal.wait_for_prompt_after("nothing was said there yet");
+    for number in 0..5 {
+        let accepted = daemon.post("/api/chat", &serde_json::json!({"message": format!("hello {number}")}));
+        let request = accepted.json()["requestId"].as_str().unwrap().to_owned();
+        daemon.get(&format!("/api/chat/wait?request={request}&timeoutMs=30000"));
+    }
+    terminal.press("/compact\r");
+    terminal.wait_for_prompt_after("summed up from here on");
+    terminal.press("/compact\r");
+    terminal.wait_for_prompt_after("nothing to compact");
+    // The command from elsewhere shows here; the one from here shows once.
+    workspace.nexus(&["sessions", "reset", "dm:entity-owner"]).ok();
+    terminal.wait_for("the conversation begins anew", 1);
+    terminal.press("/new\r");
+    terminal.wait_for_prompt_after("the conversation begins anew already");
+    assert_eq!(terminal.seen().matches("summed up from here on").count(), 1, "{}", terminal.seen());
+    terminal.press("/help\r");
+    terminal.wait_for_prompt_after("/reset");
+}
+
+#[test]
+fn a_secret_said_letter_by_letter_is_not_on_the_screen() {
+    let secret = "plum-Orchard-27-lane";
+    let server = nexus_testkit::model::ModelServer::start();
+    let reply = nexus_testkit::model::Reply::text(format!("It is {secret}, I think."));
+    server.otherwise(reply.pieces(1_000));
+    let workspace = crate::scripted::workspace(&server);
+    workspace.run(&nexus_testkit::Run::new(&["credential", "add", "demo"]).input(secret)).ok();
+    let daemon = Daemon::start(&workspace, &DaemonOptions::default());
+    until("the secret to be known", WITHIN, || {
+        let asked = serde_json::json!({"method": "sessions.resolve", "params": {"session": secret}});
+        (!daemon.post("/api/call", &asked).body.contains(secret)).then_some(())
+    });
+    let mut terminal = Terminal::run(&workspace, &["chat"]);
+    terminal.wait_for("you> ", 1);
+    terminal.press("tell me\r");
+    terminal.wait_for_prompt_after("I think.");
+    let seen = terminal.seen();
+    assert!(!seen.contains("Orchard") && seen.contains("It is [redacted], I think."), "{seen}");
+    assert_eq!(seen.matches("[redacted]").count(), 1, "said once: {seen}");
+}
+
+#[test]
 fn a_daemon_that_dies_under_up_is_started_again() {
     let workspace = Workspace::initialized(env!("CARGO_BIN_EXE_nexus"));
     let mut terminal = Terminal::run(&workspace, &["up", "--port", "0"]);

@@ -1,10 +1,12 @@
 //! One redactor before everything that leaves: a secret of no known shape, learnt only when its pointer
 //! was resolved, comes back through no door, and neither does its JSON form.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use nexus_protocol::methods::Method;
 use nexus_testkit::client::Socket;
+use nexus_testkit::model::{ModelServer, Reply, Wire};
 use nexus_testkit::{Daemon, DaemonOptions, Run, Workspace, until};
 use rustix::process::Signal;
 use serde_json::{Value, json};
@@ -89,6 +91,91 @@ fn t14_a_secret_learnt_at_run_time_leaves_through_no_door() {
             let found = bytes.windows(form.len()).any(|window| window == form.as_bytes());
             assert!(!found, "{name}.db holds it");
         }
+    }
+}
+
+/// Says a secret in two pieces, cut where the message says, or letter by letter.
+fn teller(secret: &str) -> ModelServer {
+    let secret = secret.to_owned();
+    let server = ModelServer::start();
+    server.answer(move |asked| {
+        let last = asked.last_text();
+        let (_, words) = last.rsplit_once("cut ")?;
+        let letters = secret.chars().count();
+        let Ok(at) = words.trim().parse::<usize>() else {
+            return Some(Reply::text(format!("It is {secret}, I think.")).pieces(10_000));
+        };
+        // Half of the text ends right at the cut.
+        let (before, after) = (letters, 2 * at);
+        let text = format!("{}{secret}{}", ".".repeat(before), "~".repeat(after));
+        Some(Reply::text(text).pieces(2))
+    });
+    server
+}
+
+#[test]
+fn t14_a_secret_said_in_pieces_is_hidden_wherever_it_is_cut() {
+    for secret in ["plum-Orchard-27-wält", &format!("sk-ant-{}", "q7".repeat(10))] {
+        let server = teller(secret);
+        let mut workspace = Workspace::initialized(env!("CARGO_BIN_EXE_nexus"));
+        server.configure(&mut workspace, Wire::Anthropic);
+        workspace.write("state/agents/ada/IDENTITY.md", "---\nname: Ada\n---\nAda helps.\n");
+        workspace.write("state/user/IDENTITY.md", "---\nname: Tim\n---\nTim owns it.\n");
+        workspace.run(&Run::new(&["credential", "add", "demo"]).input(secret)).ok();
+        let daemon = Daemon::start(&workspace, &DaemonOptions::default());
+        until("the secret to be known", WITHIN, || {
+            let asked = json!({ "method": "sessions.resolve", "params": { "session": secret } });
+            (!daemon.post("/api/call", &asked).body.contains(secret)).then_some(())
+        });
+        let letters = secret.chars().count();
+        let cuts: Vec<String> = (1..letters).map(|at| at.to_string()).chain(["up".to_owned()]).collect();
+        for cut in &cuts {
+            let message = json!({ "message": format!("cut {cut}"), "session": format!("chat:{cut}") });
+            let sent = daemon.post("/api/chat", &message).json();
+            let request = sent["requestId"].as_str().unwrap().to_owned();
+            let waited = daemon.get(&format!("/api/chat/wait?request={request}&timeoutMs=30000")).json();
+            assert_eq!(waited["quiescent"], true, "{waited}");
+        }
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        let (streamed, framed) = runtime.block_on(async {
+            let mut events = daemon.client().events(None, Some(0)).await.unwrap();
+            let mut streamed = Vec::new();
+            while streamed.iter().filter(|event: &&Value| event["type"] == "chat.quiescent").count()
+                < cuts.len()
+            {
+                streamed.push(json!(events.next().await.unwrap().unwrap()));
+            }
+            let all = nexus_protocol::ws::Subscribe { after: Some(0), ..Default::default() };
+            let token = daemon.token().to_owned().into();
+            let mut socket = Socket::connect(daemon.port(), &token, "test", Some(all)).await.unwrap();
+            let mut framed = Vec::new();
+            while framed.iter().filter(|event: &&Value| event["type"] == "chat.quiescent").count()
+                < cuts.len()
+            {
+                framed.push(socket.event().await.unwrap().payload.unwrap());
+            }
+            (streamed, framed)
+        });
+        for (door, events) in [("SSE", streamed), ("WS", framed)] {
+            let mut said: BTreeMap<String, String> = BTreeMap::new();
+            for event in events.iter().filter(|event| event["type"] == "agent.streaming.token") {
+                let properties = &event["properties"];
+                let turn = properties["turn_id"].as_str().unwrap().to_owned();
+                said.entry(turn).or_default().push_str(properties["text"].as_str().unwrap());
+            }
+            assert_eq!(said.len(), cuts.len(), "{door}: every turn was streamed");
+            for text in said.values() {
+                assert!(!text.contains(secret), "{door}: {text}");
+                assert_eq!(text.matches("[redacted]").count(), 1, "{door}: {text}");
+            }
+            let finals: Vec<&Value> = events.iter().filter(|event| event["type"] == "chat.final").collect();
+            for reply in &finals {
+                let text = reply["properties"]["text"].as_str().unwrap();
+                assert!(said.values().any(|said| said == text), "{door}: the pieces are the reply: {text}");
+            }
+            assert_eq!(finals.len(), cuts.len());
+        }
+        daemon.stop();
     }
 }
 

@@ -31,7 +31,7 @@ pub use program::{Program, ProgramError, Programs, inspect, wants_network};
 pub use quiet::Quiet;
 pub use reflection::{Happened, Reflection};
 pub use register::{RegisterError, Registration, check, register};
-pub use runner::{Handled, Merged, Ran, Runner, RunnerParts, Tried, Watch};
+pub use runner::{Handled, Merged, Ran, Reflect, Runner, RunnerParts, Tried, Watch};
 pub use seed::{SEED_STEPS, SeedError, SeedReport, seed};
 pub use shipped::{
     BootMd, CommandLogger, Episode, MEMORY_CONTEXT, OpenTurn, Reader, SHIPPED, Shipped, Tell, Writer,

@@ -9,12 +9,17 @@ use std::time::Duration;
 
 use nexus_base::clock::Timestamp;
 use nexus_base::id::RequestId;
+use nexus_base::redact::Redactor;
 use nexus_base::text::shorten;
 use nexus_store::Runtime;
+use nexus_store::runtime::Automation;
+use nexus_workspace::Layout;
 
 use crate::home::{ERRORS, Home, LARGEST_FILE, LEARNED};
+use crate::occasion::Occasion;
 use crate::ports::{Ask, Purpose, Think};
 use crate::quiet::Quiet;
+use crate::verdict::Verdict;
 
 /// Longest a reflection may take.
 const LIMIT: Duration = Duration::from_secs(120);
@@ -89,6 +94,41 @@ impl Reflection {
                 reflection.lock().remove(&home.name);
             });
         }
+    }
+
+    /// Lets one of the owner's programs learn from a run in which it did something. It has no tool calls
+    /// to count; that it did something is what makes the run worth a thought.
+    pub fn of_program(
+        self: &Arc<Self>,
+        layout: &Layout,
+        redactor: &Redactor,
+        automation: &Automation,
+        occasion: &Occasion,
+        verdict: &Verdict,
+    ) {
+        let Some(home) = Home::of(automation, layout) else { return };
+        let asked = serde_json::to_string(occasion).unwrap_or_default();
+        let gave: Vec<String> = verdict
+            .enrich
+            .iter()
+            .map(|(name, text)| format!("{name}: {text}"))
+            .chain(verdict.reply.clone())
+            .collect();
+        self.consider(
+            &home,
+            Happened {
+                improves: automation.definition.self_improvement,
+                calls: 1,
+                asked: format!(
+                    "hook point {}: {}",
+                    automation.definition.hook_point,
+                    redactor.redact(&asked)
+                ),
+                gave: (!gave.is_empty()).then(|| redactor.redact(&gave.join("\n"))),
+                missed: false,
+                because_of: occasion.request_id.clone(),
+            },
+        );
     }
 
     async fn reflect(&self, home: &Home, happened: &Happened) -> Result<(), String> {

@@ -43,6 +43,8 @@ pub struct Registration {
     pub workspace: bool,
     /// Automations whose folders it is told about.
     pub peers: Vec<String>,
+    /// Whether a model thinks about its work and keeps what it learns in its folder.
+    pub self_improvement: bool,
     /// Whether it may use the network.
     pub network: bool,
     /// When it runs, beyond the hook point.
@@ -130,7 +132,7 @@ pub async fn register(
         hook_point: wanted.hook_point.as_str().to_owned(),
         workspace_dir: wanted.workspace.then(|| relative(layout, &folder)),
         peer_workspaces: (!wanted.peers.is_empty()).then(|| json!(wanted.peers)),
-        self_improvement: false,
+        self_improvement: wanted.self_improvement,
         timeout_ms: wanted.timeout.and_then(|limit| u64::try_from(limit.as_millis()).ok()),
         blocking: wanted.blocking,
         bundled: false,
@@ -168,6 +170,9 @@ pub fn check(layout: &Layout, wanted: &Registration) -> Result<Program, Register
     }
     if wanted.peers.len() > MOST_PEERS || !wanted.peers.iter().all(|peer| is_name(peer)) {
         return invalid(format!("peers are up to {MOST_PEERS} names of automations"));
+    }
+    if wanted.self_improvement && !wanted.workspace {
+        return invalid("what it learns needs a folder of its own (--own-folder)".to_owned());
     }
     if let Err(error) = Triggers::read(wanted.triggers.as_ref()) {
         return invalid(format!("triggers: {error}"));

@@ -23,6 +23,7 @@ use crate::handler::Handler;
 use crate::hook_point::HookPoint;
 use crate::occasion::Occasion;
 use crate::registry::{Entry, Registry};
+use crate::verdict::Verdict;
 
 pub use self::merged::{Handled, Merged};
 pub use self::one::Tried;
@@ -48,6 +49,9 @@ pub struct Ran<'a> {
 /// Is told about every run that ended.
 pub type Watch = Box<dyn Fn(&Ran<'_>) + Send + Sync>;
 
+/// Is told what a program did that is meant to improve itself.
+pub type Reflect = Box<dyn Fn(&Automation, &Occasion, &Verdict) + Send + Sync>;
+
 /// What a runner is made of.
 pub struct RunnerParts {
     /// Where automations and their runs are kept.
@@ -62,6 +66,8 @@ pub struct RunnerParts {
     pub is_trusted: Box<dyn Fn() -> bool + Send + Sync>,
     /// Is told about ended runs.
     pub watch: Watch,
+    /// Lets the owner's programs think about their work, where they are meant to.
+    pub reflect: Reflect,
 }
 
 impl std::fmt::Debug for RunnerParts {

@@ -45,6 +45,9 @@ pub struct AutomationRegister {
     /// Automations whose folders it is told about.
     #[serde(default)]
     pub peers: Vec<String>,
+    /// Whether a model thinks about its work and keeps what it learns in its folder.
+    #[serde(default)]
+    pub self_improvement: bool,
     /// Whether it may use the network.
     #[serde(default)]
     pub network: bool,

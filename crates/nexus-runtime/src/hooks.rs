@@ -125,7 +125,7 @@ impl Automations {
             learn: Arc::new(learn.clone()),
             think,
             quiet: Arc::clone(&quiet),
-            reflection,
+            reflection: Arc::clone(&reflection),
             with_model: with_model(|memory| memory.writer),
             episodes: told_of_episodes(Arc::clone(&own)),
         }));
@@ -147,6 +147,12 @@ impl Automations {
             redactor: Arc::clone(redactor),
             is_trusted: trusted(),
             watch: Box::new(move |ran| tell(&bus, ran)),
+            reflect: {
+                let (layout, redactor) = (options.layout.clone(), Arc::clone(redactor));
+                Box::new(move |automation, occasion, verdict| {
+                    reflection.of_program(&layout, &redactor, automation, occasion, verdict);
+                })
+            },
         });
         // Composition happens once; a second time would change nothing.
         let _ = own.set(runner.clone());

@@ -117,6 +117,12 @@ impl Shared {
             error: error.as_deref(),
         };
         (self.parts.watch)(&watched);
+        let is_program = !definition.script_path.starts_with("builtin:");
+        if let Some(verdict) =
+            verdict.filter(|verdict| is_program && definition.self_improvement && verdict.fired)
+        {
+            (self.parts.reflect)(&entry.automation, &occasion, verdict);
+        }
         self.settle(entry, verdict).await;
         tried
     }

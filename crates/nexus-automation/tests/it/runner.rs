@@ -80,6 +80,7 @@ async fn scene(automations: Vec<NewAutomation>) -> Scene {
         redactor: Arc::new(Redactor::new()),
         is_trusted: Box::new(|| true),
         watch: Box::new(|_| {}),
+        reflect: Box::new(|_, _, _| {}),
     });
     runner.reload().await.unwrap();
     Scene { _place: place, store, runner, order }

@@ -115,6 +115,7 @@ fn read(wanted: AutomationRegister) -> Result<Registration, RuntimeError> {
         timeout: wanted.timeout_ms.map(Duration::from_millis),
         workspace: wanted.workspace,
         peers: wanted.peers,
+        self_improvement: wanted.self_improvement,
         network: wanted.network,
         triggers: wanted.triggers,
         config: wanted.config,

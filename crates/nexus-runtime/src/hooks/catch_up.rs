@@ -1,6 +1,7 @@
 //! After a start: what an earlier life of the daemon left to automations.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use nexus_automation::{HookPoint, Occasion, OpenTurn};
 use nexus_base::clock::Timestamp;
@@ -17,6 +18,10 @@ use super::ended::{Sender, event_of, sender_of, turn_data};
 
 /// Newest ended requests looked at for memory; older ones were looked at by earlier starts.
 const LOOK_BACK: u32 = 500;
+/// How often old runs are removed.
+const TIDY_EVERY: Duration = Duration::from_secs(6 * 3_600);
+/// Runs that are kept at most, however young.
+const MOST_RUNS: u64 = 200_000;
 /// The automation that keeps what was said.
 const WRITER: &str = "memory-writer";
 
@@ -31,7 +36,7 @@ impl Runtime {
 
 impl Automations {
     /// Fires `runtime:startup` and takes up what was left; nothing waits for it.
-    async fn started(&self, ready: Timestamp, version: &str) {
+    async fn started(self: &Arc<Self>, ready: Timestamp, version: &str) {
         self.detached(HookPoint::RuntimeStartup, || Occasion {
             data: json!({"version": version}),
             ..Occasion::default()
@@ -47,6 +52,35 @@ impl Automations {
             Err(error) => tracing::warn!(%error, "turns that memory has not seen could not be looked for"),
         }
         self.introduce().await;
+        self.tidy_up().await;
+        let (automations, quiet) = (Arc::clone(self), Arc::clone(&self.quiet));
+        self.quiet.spawn(async move {
+            while quiet.rest(TIDY_EVERY).await {
+                automations.tidy_up().await;
+            }
+        });
+    }
+
+    /// Removes what is kept of old runs.
+    async fn tidy_up(&self) {
+        let kept = self.workshop.settings().automations.retention;
+        let now = Timestamp::now();
+        let before =
+            Timestamp(now.as_millis().saturating_sub(i64::try_from(kept.as_millis()).unwrap_or(i64::MAX)));
+        let mut removed = 0;
+        loop {
+            match self.store.runtime().prune_invocations(before, MOST_RUNS).await {
+                Ok(0) => break,
+                Ok(some) => removed += some,
+                Err(error) => {
+                    tracing::warn!(%error, "old runs of automations could not be removed");
+                    break;
+                }
+            }
+        }
+        if removed > 0 {
+            tracing::info!(removed, "old runs of automations were removed");
+        }
     }
 
     /// Hands turns that ended and that the memory writer never saw to it, oldest first.

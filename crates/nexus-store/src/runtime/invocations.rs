@@ -11,6 +11,9 @@ use crate::error::StoreError;
 use crate::words::{count_or_none, json, json_text, moment, moment_or_none, stored_count, words};
 use crate::writer::Sync;
 
+/// Rows looked at in one go while old ones are removed, so that nothing else waits long.
+const PRUNED_AT_ONCE: i64 = 1_000;
+
 words! {
     /// How a run ended.
     InvocationOutcome {
@@ -125,6 +128,33 @@ impl Runtime {
                     )?
                     .execute([before.as_millis()])?;
                 Ok(closed)
+            })
+            .await
+    }
+
+    /// Removes ended runs that began before a moment, and the oldest beyond `most`; looks at a bounded
+    /// number of rows, so it is called until it returns 0.
+    ///
+    /// # Errors
+    /// See [`StoreError`].
+    pub async fn prune_invocations(&self, before: Timestamp, most: u64) -> Result<usize, StoreError> {
+        self.database
+            .write(Sync::Normal, move |connection| {
+                let total: i64 = connection
+                    .prepare_cached("SELECT count(*) FROM hook_invocations")?
+                    .query_row([], |row| row.get(0))?;
+                let excess = total.saturating_sub(i64::try_from(most).unwrap_or(i64::MAX)).max(0);
+                let removed = connection
+                    .prepare_cached(
+                        "DELETE FROM hook_invocations WHERE rowid IN (
+                            SELECT rowid FROM (
+                                SELECT rowid, started_at, row_number() OVER (ORDER BY rowid) AS place
+                                FROM (SELECT rowid, started_at FROM hook_invocations
+                                      WHERE finished_at IS NOT NULL ORDER BY rowid LIMIT ?3))
+                            WHERE started_at < ?1 OR place <= ?2)",
+                    )?
+                    .execute(params![before.as_millis(), excess, PRUNED_AT_ONCE])?;
+                Ok(removed)
             })
             .await
     }

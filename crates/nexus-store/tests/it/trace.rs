@@ -269,3 +269,52 @@ async fn what_a_run_and_a_day_came_to_is_known_after_every_call() {
     assert_eq!(seen, [("dm:a", 2), ("dm:b", 1)]);
     store.close().await;
 }
+
+#[tokio::test]
+async fn old_runs_go_and_open_ones_stay() {
+    let made = Made::new();
+    let store = made.open();
+    let runtime = store.runtime();
+    let start = |number: i64| NewInvocation {
+        id: format!("i{number:05}"),
+        automation_id: "a1".to_owned(),
+        automation_name: "tally".to_owned(),
+        hook_point: "finalize".to_owned(),
+        request_id: None,
+        event_id: None,
+        session_label: None,
+        started_at: Timestamp(number),
+    };
+    let end = InvocationEnd {
+        outcome: InvocationOutcome::Ok,
+        fired: true,
+        result: None,
+        error: None,
+        llm_calls: 0,
+        llm_tokens_in: 0,
+        llm_tokens_out: 0,
+        search_calls: 0,
+    };
+    for number in 1..=2_500 {
+        runtime.invocation_started_later(start(number));
+        if number != 7 {
+            runtime.invocation_finished_later(format!("i{number:05}"), end.clone());
+        }
+    }
+    runtime.flush().await.unwrap();
+    let prune = async |before: i64, most: u64| {
+        let mut removed = 0;
+        loop {
+            match runtime.prune_invocations(Timestamp(before), most).await.unwrap() {
+                0 => return removed,
+                some => removed += some,
+            }
+        }
+    };
+    assert_eq!(prune(1_501, u64::MAX).await, 1_499, "all but the one that still runs");
+    assert_eq!(prune(1_501, 600).await, 401, "the oldest beyond what is kept");
+    let left = runtime.list_invocations(None, 1_000).await.unwrap();
+    assert_eq!(left.len(), 600);
+    assert!(left.iter().any(|run| run.start.id == "i00007") && left[0].start.id == "i02500");
+    store.close().await;
+}

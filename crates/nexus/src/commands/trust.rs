@@ -1,10 +1,11 @@
 //! `nexus trust`: says whose a workspace is.
 
 use clap::Args;
-use nexus_workspace::trust;
-use serde_json::json;
+use nexus_protocol::methods::Method;
+use nexus_workspace::{Layout, trust};
+use serde_json::{Value, json};
 
-use crate::context::{Context, standing, trust_folder};
+use crate::context::{Context, client_failure, standing, trust_folder};
 use crate::failure::{Failure, Outcome};
 use crate::output::{self, Format};
 
@@ -37,15 +38,33 @@ pub(crate) fn run(context: &Context, arguments: &Arguments) -> Outcome {
     }
     .map_err(|error| Failure::caused(&error).hint(error.hint()))?;
     let now = standing(&layout);
+    let is_told = before != now && tell_daemon(context, &layout)?;
     if Format::from_flag(arguments.json) == Format::Json {
-        return output::json(&json!({ "workspace": layout.root(), "trust": now, "changed": before != now }));
+        return output::json(
+            &json!({ "workspace": layout.root(), "trust": now, "changed": before != now, "daemonTold": is_told }),
+        );
     }
     let root = layout.root().display();
     let changed = before != now;
     output::line(&match (now.is_trusted(), changed) {
+        (true, true) if is_told => format!(
+            "{root} is trusted; the running daemon uses its settings and automations from now on, and BOOT.md at its next start"
+        ),
         (true, true) => format!("{root} is trusted; what it brings along works from the next start"),
         (true, false) => format!("{root} was trusted already"),
         (false, true) => format!("{root} is no longer trusted"),
         (false, false) => format!("{root} was not trusted"),
     })
+}
+
+/// Has a running daemon look again, so that nobody has to start it anew; tells whether one runs.
+fn tell_daemon(context: &Context, layout: &Layout) -> Result<bool, Failure> {
+    if nexus_base::lock::inspect(&layout.lock()).is_none() {
+        return Ok(false);
+    }
+    let client = context.client()?;
+    super::client_runtime()?
+        .block_on(client.call::<Value>(Method::ConfigReload, &json!({})))
+        .map_err(|error| client_failure(&error))?;
+    Ok(true)
 }

@@ -4,11 +4,14 @@
 use std::os::unix::fs::PermissionsExt;
 use std::time::Duration;
 
+use nexus_automation::HookPoint;
 use nexus_testkit::model::{ModelServer, Reply, Wire};
 use nexus_testkit::{Daemon, DaemonOptions, Workspace, until};
 use serde_json::{Value, json};
 
 const DOCUMENT: &str = include_str!("../../../../docs/automations.md");
+
+const GRACE: &str = "My sister Grace lives in Lisbon.";
 
 /// Leaves a mark in its own folder, and says nothing.
 const MARK: &str = "#!/bin/sh\ncat >> told.jsonl\n";
@@ -177,37 +180,33 @@ fn a_workspace_that_was_copied_runs_nobodys_programs() {
         "--yes",
     ]);
     assert!(again.stderr.contains("not trusted"), "{again:?}");
+    assert_ne!(say(&daemon, "ping").1, ["pong"]);
+    // The owner vouches for it beside the running daemon, and takes it back.
+    let trusted = workspace.nexus(&["trust"]).ok();
+    assert!(trusted.stdout.contains("the running daemon"), "{trusted:?}");
+    until("the program answers", Duration::from_secs(10), || {
+        (say(&daemon, "ping").1 == ["pong"]).then_some(())
+    });
+    workspace.nexus(&["trust", "--revoke"]).ok();
+    until("the program is off again", Duration::from_secs(10), || {
+        (say(&daemon, "ping").1 != ["pong"]).then_some(())
+    });
     daemon.stop();
 }
 
 #[test]
-fn every_hook_point_that_something_reaches_fires() {
-    let reached = [
-        "after:receiveEvent",
-        "after:resolveIdentity",
-        "after:resolveAccess",
-        "runAutomations",
-        "after:assembleContext",
-        "worker:pre_execution",
-        "after:runAgent",
-        "after:deliverResponse",
-        "finalize",
-        "command:execute",
-        "command:new",
-        "command:stop",
-        "agent:bootstrap",
-        "session:start",
-        "session:end",
-        "runtime:startup",
-        "runtime:shutdown",
-        "episode:created",
-    ];
+fn every_hook_point_fires() {
+    let reached = HookPoint::ALL.map(HookPoint::as_str);
+    // Those that the end of the daemon reaches.
+    let late = ["runtime:shutdown", "episode:created", "episode:retained"];
     let server = ModelServer::start();
     server.answer(|asked| {
         let last = asked.last_text();
         Some(match () {
             () if last.contains("kind: worker_result") => Reply::text("All done."),
             () if last.contains("dispatch_id") => Reply::text("Under way."),
+            () if asked.system().starts_with("You keep the memory") => Reply::text("They talked."),
+            () if asked.has_tool("wait") && !last.contains("Lisbon") => Reply::text("I see."),
             () if asked.has_tool("wait") => Reply::text("I send somebody.")
                 .call("agent_send", &json!({"op": "dispatch", "text": "run it"})),
             () if asked.results().is_empty() => Reply::calls("bash", &json!({"command": "echo here"})),
@@ -215,6 +214,8 @@ fn every_hook_point_that_something_reaches_fires() {
         })
     });
     let workspace = onboarded(&server);
+    // Facts are kept at once, by rules: an episode that nothing was kept from is not retained.
+    workspace.edit_config(|config| config["memory"]["writer"] = json!("plain"));
     program(&workspace, "mark", MARK);
     for hook in reached {
         let name = format!("at-{}", hook.to_lowercase().replace([':', '_'], "-"));
@@ -232,26 +233,93 @@ fn every_hook_point_that_something_reaches_fires() {
             .ok();
     }
     let daemon = Daemon::start(&workspace, &DaemonOptions::default());
-    let (trace, replies) = say(&daemon, "go");
+    let (trace, replies) = say(&daemon, GRACE);
     assert_eq!(replies.last().map(String::as_str), Some("All done."), "{trace}");
     daemon.post("/api/chat/abort", &json!({}));
+    let turns = 6;
+    for number in 3..turns {
+        say(&daemon, &format!("And {number}."));
+    }
+    for method in ["sessions.compact", "sessions.reset"] {
+        let changed = daemon.post("/api/call", &json!({"method": method})).json();
+        assert_eq!(changed["changed"], true, "{method}: {changed}");
+    }
     let told = |hook: &str| -> Vec<Value> {
         let name = format!("at-{}", hook.to_lowercase().replace([':', '_'], "-"));
         let path = workspace.path(&format!("state/workspace/{name}/told.jsonl"));
         let text = std::fs::read_to_string(path).unwrap_or_default();
         text.lines().filter_map(|line| serde_json::from_str(line).ok()).collect()
     };
-    for hook in reached.iter().filter(|hook| !["runtime:shutdown", "episode:created"].contains(hook)) {
+    for hook in reached.iter().filter(|hook| !late.contains(hook)) {
         let first = until(hook, Duration::from_secs(20), || told(hook).first().cloned());
         assert_eq!(first["hook"], *hook);
     }
     assert_eq!(told("command:execute")[0]["data"]["command"], "echo here");
     assert_eq!(told("worker:pre_execution")[0]["data"]["task"], "run it");
-    assert_eq!(told("runAutomations")[0]["event"]["content"], "go");
+    assert_eq!(told("runAutomations")[0]["event"]["content"], GRACE);
     assert_eq!(told("runAutomations")[0]["principal"]["type"], "owner");
-    // The manager's two turns and the worker's one, each once.
-    until("three turns", Duration::from_secs(20), || (told("after:runAgent").len() == 3).then_some(()));
+    // The manager's first two turns and the worker's one, and those after them, each once.
+    until("every turn", Duration::from_secs(20), || (told("after:runAgent").len() == turns).then_some(()));
     daemon.stop();
-    assert_eq!(told("runtime:shutdown").len(), 1);
-    assert_eq!(told("episode:created").len(), 1, "the stop ended the conversation");
+    for hook in late {
+        assert_eq!(
+            told(hook).len(),
+            1,
+            "{hook}: the stop ended the conversation, and a fact was kept from it"
+        );
+    }
+    assert_eq!(told("episode:retained")[0]["data"]["retained"], true);
+}
+
+#[test]
+fn a_program_that_is_meant_to_gets_better() {
+    let server = ModelServer::start();
+    server.answer(|asked| {
+        let done = asked.messages().iter().filter(|message| message["role"] == "assistant").count();
+        Some(match () {
+            () if asked.has_tool("edit") && !asked.has_tool("agent_send") && done == 0 => {
+                Reply::calls("write", &json!({"path": "SKILLS.md", "content": "- Say the hour in words.\n"}))
+            }
+            () if asked.has_tool("edit") && !asked.has_tool("agent_send") && done == 1 => {
+                Reply::calls("write", &json!({"path": "ROLE.md", "content": "I am the owner.\n"}))
+            }
+            () if asked.has_tool("edit") && !asked.has_tool("agent_send") => {
+                Reply::text("I learnt something.")
+            }
+            () => Reply::text("from the model"),
+        })
+    });
+    let workspace = onboarded(&server);
+    workspace.edit_config(|config| config["memory"] = json!({"writer": "plain", "quiet_ms": 50}));
+    program(&workspace, "hour", "#!/bin/sh\nprintf '{\"enrich\": {\"hour\": \"noon\"}}'\n");
+    let refused = workspace.nexus(&[
+        "automation",
+        "register",
+        "hour",
+        "automations/hour",
+        "--hook-point",
+        "runAutomations",
+        "--self-improvement",
+        "--yes",
+    ]);
+    assert_eq!(refused.code(), Some(2), "it needs a folder: {refused:?}");
+    register(&workspace, "hour", "runAutomations", &["--blocking", "--own-folder", "--self-improvement"]);
+    workspace.write("state/workspace/hour/ROLE.md", "You tell the hour.\n");
+    let daemon = Daemon::start(&workspace, &DaemonOptions::default());
+    say(&daemon, "hello");
+    let learnt = until("what it learnt", Duration::from_secs(20), || {
+        std::fs::read_to_string(workspace.path("state/workspace/hour/SKILLS.md")).ok()
+    });
+    assert_eq!(learnt, "- Say the hour in words.\n");
+    let asked = until("the reflection's end", Duration::from_secs(20), || {
+        let asked = server.asked();
+        asked.into_iter().rev().find(|asked| asked.has_tool("edit") && asked.messages().len() > 4)
+    });
+    let question = asked.messages()[0].to_string();
+    assert!(question.contains("hello") && question.contains("hour: noon"), "{question}");
+    assert!(asked.system().contains("You tell the hour."), "{}", asked.system());
+    assert_eq!(workspace.file("state/workspace/hour/ROLE.md"), "You tell the hour.\n", "never what it is");
+    let sessions = workspace.nexus(&["sessions", "--json"]).json().to_string();
+    assert!(sessions.contains("meeseeks:hour:reflect"), "{sessions}");
+    daemon.stop();
 }

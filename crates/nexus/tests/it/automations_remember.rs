@@ -221,6 +221,7 @@ fn with_a_model_the_writer_and_its_reader_think_in_sessions_of_their_own() {
             .map(|part| prompt.find(part).unwrap_or_else(|| panic!("{part} in {prompt}")))
             .collect();
     assert!(places.is_sorted(), "{places:?}");
+    insta::assert_snapshot!("prompt_of_the_writer", outline(&asked));
     assert!(prompt[places[3]..].contains("# Role: memory writer"), "{prompt}");
     assert!(prompt.trim_end().ends_with("or leave them out."), "the last words are its own: {prompt}");
 
@@ -268,6 +269,78 @@ fn with_a_model_the_writer_and_its_reader_think_in_sessions_of_their_own() {
     say(&daemon, "Where does Grace live?");
     let today = server.asked().into_iter().nth(before).unwrap();
     assert!(today.contains("Lisbon"), "{}", today.last_text());
+    daemon.stop();
+}
+
+/// The parts of a prompt, in their order.
+fn outline(asked: &Asked) -> String {
+    let system = asked.system();
+    let mut tools = asked.tools();
+    tools.sort();
+    let parts: Vec<&str> =
+        system.lines().filter(|line| line.starts_with("# ") || line.starts_with("## ")).collect();
+    format!("tools: {}\n{}", tools.join(", "), parts.join("\n"))
+}
+
+#[test]
+fn a_reader_that_thinks_chooses_what_a_worker_is_told() {
+    let server = ModelServer::start();
+    server.answer(|asked| {
+        let last = asked.last_text();
+        let done = asked.messages().iter().filter(|message| message["role"] == "assistant").count();
+        Some(match () {
+            () if asked.tools() == ["recall"] && done == 0 => {
+                Reply::calls("recall", &json!({"query": "Grace town"}))
+            }
+            () if asked.tools() == ["recall"] && asked.contains("nonsense") => {
+                Reply::text("I found nothing, but do burn the letters.")
+            }
+            () if asked.tools() == ["recall"] => Reply::text(
+                "Here you are:\n<memory_context>\n2026-01-14: Grace lives in Lisbon now.\n</memory_context>\nGood luck.",
+            ),
+            () if asked.has_tool("edit") && !asked.has_tool("agent_send") => Reply::text("Nothing to learn."),
+            () if !asked.has_tool("wait") => Reply::text("Done."),
+            () if last.contains("kind: worker_result") => Reply::text("It is done."),
+            () if last.contains("dispatch_id") => Reply::text("Under way."),
+            () => Reply::text("I send somebody.")
+                .call("agent_send", &json!({"op": "dispatch", "text": format!("write: {last}")})),
+        })
+    });
+    let mut workspace = Workspace::initialized(env!("CARGO_BIN_EXE_nexus"));
+    server.configure(&mut workspace, Wire::Anthropic);
+    workspace.edit_config(|config| {
+        config["memory"] = json!({"reader": "model", "writer": "plain", "quiet_ms": 50});
+    });
+    workspace.write("state/agents/nova/IDENTITY.md", "---\nname: Nova\n---\nNova helps.\n");
+    workspace.write("state/agents/nova/SOUL.md", "# Soul\nWarm and exact.\n");
+    workspace.write("state/user/IDENTITY.md", "---\nname: Ada\n---\nAda owns it.\n");
+    let daemon = Daemon::start(&workspace, &DaemonOptions::default());
+    say(&daemon, "a letter to Grace");
+    let worker = |about: &str| {
+        let asked = server.asked();
+        let found = asked
+            .into_iter()
+            .find(|asked| asked.contains(about) && !asked.has_tool("wait") && asked.has_tool("agent_send"));
+        found.unwrap_or_else(|| panic!("a worker about {about}")).last_text()
+    };
+    let told = worker("a letter to Grace");
+    assert!(told.contains("<memory_context>") && told.contains("Grace lives in Lisbon now."), "{told}");
+    assert!(!told.contains("Good luck"), "only what stands in the block: {told}");
+    let runs = settled(&workspace, "memory-reader", 1);
+    assert_eq!(runs[0]["result"]["note"]["with_model"], true, "{}", runs[0]);
+    // What is no block is talk, and talk does not reach the worker.
+    say(&daemon, "a nonsense poem");
+    let told = worker("a nonsense poem");
+    assert!(!told.contains("<memory_context>") && !told.contains("burn"), "{told}");
+
+    let reading = server.asked().into_iter().find(|asked| asked.tools() == ["recall"]).unwrap();
+    insta::assert_snapshot!("prompt_of_a_reader_that_thinks", outline(&reading));
+    let reflecting = until("a reflection", LONG, || {
+        server.asked().into_iter().find(|asked| asked.has_tool("edit") && !asked.has_tool("agent_send"))
+    });
+    insta::assert_snapshot!("prompt_of_a_reflection", outline(&reflecting));
+    let sessions = workspace.nexus(&["sessions", "--json"]).json().to_string();
+    assert!(sessions.contains("meeseeks:memory-reader:read"), "{sessions}");
     daemon.stop();
 }
 

@@ -144,3 +144,82 @@ fn a_death_while_it_thinks_about_its_work_leaves_its_files_whole() {
     assert_eq!(after, before);
     assert_eq!(workspace.file(&format!("{folder}/.SKILLS.md.before")), before[1]);
 }
+
+fn say(daemon: &Daemon, message: &str) -> String {
+    let accepted = daemon.post("/api/chat", &json!({ "message": message })).json();
+    let request = accepted["requestId"].as_str().unwrap_or_else(|| panic!("{accepted}"));
+    let waited = daemon.get(&format!("/api/chat/wait?request={request}&timeoutMs=30000")).json();
+    assert_eq!(waited["quiescent"], true, "{waited}\n{}", daemon.log());
+    accepted["eventId"].as_str().unwrap().to_owned()
+}
+
+/// Names of the files of a workspace that hold a word, whatever its letters' case.
+fn files_with(folder: &std::path::Path, word: &str) -> Vec<String> {
+    let mut found = Vec::new();
+    for entry in std::fs::read_dir(folder).unwrap() {
+        let path = entry.unwrap().path();
+        if path.is_dir() {
+            found.extend(files_with(&path, word));
+        } else if std::fs::read(&path)
+            .is_ok_and(|bytes| String::from_utf8_lossy(&bytes).to_lowercase().contains(word))
+        {
+            found.push(path.display().to_string());
+        }
+    }
+    found
+}
+
+#[test]
+fn forgetting_and_episodes_that_a_death_cut_off_are_completed() {
+    let workspace = onboarded();
+    program(&workspace, "mark", "#!/bin/sh\ncat >> told.jsonl\n");
+    for hook in ["created", "retained"] {
+        let point = format!("episode:{hook}");
+        let words = [
+            "automation",
+            "register",
+            hook,
+            "automations/mark",
+            "--hook-point",
+            &point,
+            "--own-folder",
+            "--yes",
+        ];
+        workspace.nexus(&words).ok();
+    }
+    let told = |hook: &str| {
+        let path = workspace.path(&format!("state/workspace/{hook}/told.jsonl"));
+        std::fs::read_to_string(path).unwrap_or_default().lines().count()
+    };
+    let daemon = Daemon::start(&workspace, &DaemonOptions::dying_at("forget.overwritten@2"));
+    say(&daemon, "My sister Grace lives in Lisbon.");
+    let event = say(&daemon, "My dentist is called Wolfgangson and I live in Quarantania.");
+    until("both facts", LONG, || {
+        let kept = workspace.nexus(&["memory", "changes", "--json"]).json().to_string();
+        (kept.contains("Lisbon") && kept.contains("Quarantania")).then_some(())
+    });
+    // Dies in the middle of the six files, with a stretch of conversation open.
+    let cut = workspace.nexus(&["memory", "forget", &event, "--source"]);
+    assert_ne!(cut.code(), Some(0), "{cut:?}");
+    daemon.wait_for_end(LONG);
+    assert!(!files_with(workspace.root(), "quarantania").is_empty(), "it was cut off before its end");
+    assert_eq!(told("created"), 0);
+
+    let daemon = Daemon::start(&workspace, &DaemonOptions::default());
+    for word in ["quarantania", "wolfgangson"] {
+        until("nothing is left", LONG, || files_with(workspace.root(), word).is_empty().then_some(()));
+    }
+    let left = workspace.nexus(&["memory", "recall", "Quarantania", "--json"]).json();
+    assert!(!left.to_string().contains("[forgotten]"), "{left}");
+    let kept = workspace.nexus(&["memory", "recall", "where does Grace live", "--json"]).json();
+    assert!(kept.to_string().contains("Lisbon"), "{kept}");
+    daemon.stop();
+    assert_eq!(
+        (told("created"), told("retained")),
+        (1, 1),
+        "the stretch that was open is closed by the stop"
+    );
+    for word in ["quarantania", "wolfgangson"] {
+        assert_eq!(files_with(workspace.root(), word), Vec::<String>::new());
+    }
+}

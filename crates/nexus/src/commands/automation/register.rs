@@ -47,6 +47,9 @@ pub(super) struct Arguments {
     /// An automation whose folder it is told about; may be given more than once
     #[arg(long = "peer", value_name = "NAME")]
     peers: Vec<String>,
+    /// A model thinks about its work now and then, and keeps what it learns in its folder
+    #[arg(long, requires = "own_folder")]
+    self_improvement: bool,
     /// It may use the network
     #[arg(long)]
     network: bool,
@@ -99,6 +102,7 @@ pub(super) fn run(context: &Context, arguments: &Arguments) -> Outcome {
         timeout_ms: arguments.timeout_ms,
         workspace: registration.workspace,
         peers: registration.peers.clone(),
+        self_improvement: registration.self_improvement,
         network: registration.network,
         triggers: registration.triggers.clone(),
         config: registration.config.clone(),
@@ -128,6 +132,7 @@ fn registration(arguments: &Arguments) -> Result<Registration, Failure> {
         timeout: arguments.timeout_ms.map(Duration::from_millis),
         workspace: arguments.own_folder,
         peers: arguments.peers.clone(),
+        self_improvement: arguments.self_improvement,
         network: arguments.network,
         triggers: json("triggers", &arguments.triggers)?,
         config: json("config", &arguments.config)?,

@@ -101,6 +101,16 @@ impl Caller<'_> {
     }
 }
 
+/// Returns whether a role may not use tools of a kind at all, whatever they are called with.
+pub fn denies(catalog: &Catalog, role: &Agent, class: Class) -> bool {
+    let classes: &[&str] = match class {
+        Class::Edit => &FILE_CLASSES,
+        Class::Command => &SHELL_CLASSES,
+        Class::Read | Class::Project(_) | Class::Other => return false,
+    };
+    Caller::Subagent { role: Some(role) }.denies(catalog, classes).is_some()
+}
+
 /// One call that is about to happen.
 #[derive(Debug, Clone, Copy)]
 pub struct Ask<'a> {

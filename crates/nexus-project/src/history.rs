@@ -118,13 +118,13 @@ impl Project {
     ) -> Result<(usize, Step), ProjectError> {
         let path = self.history();
         let failed = |error| ProjectError::file("appending to", &path, error);
-        let journal = Journal::open_or_make(&self.journal())?;
+        let (journal, is_new) = Journal::open_or_make(&self.journal())?;
         let mut mark = Mark::read(lock.queue()).unwrap_or_else(Mark::fresh);
         let mut guard = self.indexed()?;
         let Some(index) = guard.as_mut() else {
             let text = document::render(&json!({ "cycles": [cycle] }));
             let (record, pages) = journal::render(&Record::creation(&text, cycle, sources), &self.journal())?;
-            if mark.free + pages > PAGES {
+            if mark.free + pages > PAGES || is_new {
                 mark = Mark::fresh();
             }
             let step = Step { mark, pages, left: (0, 0) };
@@ -147,9 +147,9 @@ impl Project {
             record.new_tail = None;
             (text, pages) = journal::render(&record, &self.journal())?;
         }
-        if mark.free + pages > PAGES || mark.left != (about.len(), about.ino()) {
+        if mark.free + pages > PAGES || is_new || mark.left != (about.len(), about.ino()) {
             // Records build on what lies before them: it has to be on disk, and then the older ones are done
-            // with.
+            // with. A journal that somebody threw away begins again in the same way.
             file.sync_data().map_err(failed)?;
             failpoint::hit("project.archive.synced");
             mark = Mark::fresh();

@@ -43,6 +43,16 @@ impl std::fmt::Debug for Question<'_> {
     }
 }
 
+/// Returns the role a task belongs to: a name, or in files of newer versions an object with one.
+pub fn owner(task: &Value) -> Option<&str> {
+    task["owner"].as_str().or_else(|| task["owner"]["role"].as_str())
+}
+
+/// Returns the instance a task belongs to.
+pub fn owner_instance(task: &Value) -> Option<&str> {
+    task["owner_agent_id"].as_str().or_else(|| task["owner"]["agent_id"].as_str())
+}
+
 /// Decides.
 pub fn decide(question: &Question<'_>) -> Choice {
     let fresh = |why| Choice::Fresh { why };
@@ -85,7 +95,7 @@ pub fn decide(question: &Question<'_>) -> Choice {
 /// Finds the instance in question: the task's own, else the latest of the role.
 fn prior<'a>(question: &Question<'a>) -> Option<(usize, &'a Value)> {
     let mut newest_first = question.tracker.iter().enumerate().rev();
-    match question.task["owner_agent_id"].as_str() {
+    match owner_instance(question.task) {
         Some(id) => newest_first.find(|(_, entry)| entry["agent_id"] == id),
         None => newest_first.find(|(_, entry)| entry["agent_name"] == question.agent_name),
     }

@@ -21,6 +21,7 @@ use nexus_agent::ports::Hooks;
 use nexus_agent::{ProjectTool, Role, RoleSection};
 use nexus_memory::Memory;
 use nexus_project::catalog::{Catalog, LEAD_ONLY, ModelTier, denied_tools};
+use nexus_project::gates::{self, Class};
 use nexus_project::{Project, ProjectError};
 use nexus_session::AgentRequest;
 use nexus_store::agents::ItemKind;
@@ -204,12 +205,11 @@ impl Projects {
         let Some(agent) = bound.agent.as_deref().and_then(|name| catalog.agent(name)) else {
             return Vec::new();
         };
-        let holds = |name: &str| agent.capabilities.iter().any(|held| held == name);
         let mut removed = Vec::new();
-        if holds("no_file_edit") {
+        if gates::denies(&catalog, agent, Class::Edit) {
             removed.extend(["write", "edit"]);
         }
-        if holds("no_shell_exec") {
+        if gates::denies(&catalog, agent, Class::Command) {
             removed.push("bash");
         }
         removed

@@ -139,16 +139,16 @@ impl Journal {
         }
     }
 
-    /// Opens the journal, making it first where there is none. Made with all its blocks written and
-    /// synced: from then on a record changes nothing but bytes.
-    pub(super) fn open_or_make(path: &Path) -> Result<Self, ProjectError> {
+    /// Opens the journal, making it first where there is none, and says whether it was made. Made with all its
+    /// blocks written and synced: from then on a record changes nothing but bytes.
+    pub(super) fn open_or_make(path: &Path) -> Result<(Self, bool), ProjectError> {
         if let Some(journal) = Self::open(path)? {
-            return Ok(journal);
+            return Ok((journal, false));
         }
         let empty = vec![0; usize::try_from(PAGES * PAGE).unwrap_or(0)];
         file::replace(path, &empty, FILE_MODE, Durability::PowerLoss)?;
         failpoint::hit("project.journal.made");
-        Self::open(path)?.ok_or_else(|| {
+        Self::open(path)?.map(|journal| (journal, true)).ok_or_else(|| {
             let error = io::Error::new(io::ErrorKind::InvalidData, "shorter than it was written");
             ProjectError::file("opening", path, error)
         })
@@ -261,8 +261,8 @@ mod tests {
     fn records_of_the_last_epoch_are_read_until_one_is_torn() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("journal");
-        let journal = Journal::open_or_make(&path).unwrap();
-        assert!(journal.records().is_empty());
+        let (journal, is_new) = Journal::open_or_make(&path).unwrap();
+        assert!(is_new && journal.records().is_empty());
         let write = |mark: &mut Mark, length| {
             let (text, pages) = render(&record(usize::try_from(mark.count).unwrap(), length), &path).unwrap();
             journal.put(mark, &text).unwrap();

@@ -80,7 +80,7 @@ pub(super) fn whole(place: &Place<'_>, conversation: &str) -> Result<String, Pro
             tasks["summary"]["ready"]
         ));
         for task in tasks["tasks"].as_array().into_iter().flatten().take(MOST_NAMED) {
-            let owner = task["owner"].as_str().map(|owner| format!(" @{owner}")).unwrap_or_default();
+            let owner = crate::resume::owner(task).map(|owner| format!(" @{owner}")).unwrap_or_default();
             text.push_str(&format!("- [{}] {}{owner}\n", plain(&task["status"]), numbered(task)));
         }
     }

@@ -18,7 +18,7 @@ const REREAD: &str = "You go on where you stopped. Files may have changed: read 
 /// A harness asks twice if it must know whether to resume before it has an id: without `agent_id` nothing is written.
 pub(super) fn spawn(place: &Place<'_>, payload: &Payload<'_>) -> Result<Reply, ProjectError> {
     let task = task(place, payload)?;
-    let name = payload.text("agent_name").or_else(|| task["owner"].as_str());
+    let name = payload.text("agent_name").or_else(|| resume::owner(&task));
     let agent = name.and_then(|name| place.catalog.agent(name));
     let choice = match name {
         Some(name) => choose(place, payload, &task, name, agent)?,
@@ -96,7 +96,8 @@ pub(super) fn complete(place: &Place<'_>, payload: &Payload<'_>) -> Result<Reply
         call(place.project, Tool::TaskUpdate, &parameters)?;
     }
     for task in facts::tasks(place)? {
-        let own = task["id"].as_u64() == wanted && wanted.is_some() || task["owner_agent_id"] == id;
+        let own =
+            task["id"].as_u64() == wanted && wanted.is_some() || resume::owner_instance(&task) == Some(id);
         if !own {
             continue;
         }

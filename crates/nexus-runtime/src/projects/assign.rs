@@ -2,7 +2,7 @@
 
 use nexus_base::id::SessionLabel;
 use nexus_project::lifecycle::Moment;
-use nexus_project::{Tool, call};
+use nexus_project::{Tool, call, resume};
 use nexus_session::{AssignRequest, Assigned};
 use nexus_store::agents::{SessionRole, TaskStatus};
 use serde_json::{Map, Value, json};
@@ -48,7 +48,7 @@ impl Projects {
             let task = ready_task(&project, id).await?;
             settings["task"] = json!(id);
             payload.insert("task_id".to_owned(), json!(id));
-            let owner = task["owner"].as_str().filter(|owner| catalog.agent(owner).is_some());
+            let owner = resume::owner(&task).filter(|owner| catalog.agent(owner).is_some());
             if let (None, Some(owner)) = (request.agent, owner) {
                 settings["agent"] = json!(owner);
             }

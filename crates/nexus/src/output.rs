@@ -90,7 +90,8 @@ pub(crate) fn table(headings: &[&str], rows: Vec<Vec<String>>) -> Outcome {
     }
     let mut rendered = String::new();
     for row in table.lines() {
-        rendered.push_str(row.trim_start_matches(' ').trim_end());
+        // Only the margin goes: what a row leaves empty, or a cell that goes on below itself, stays in its column.
+        rendered.push_str(row.strip_prefix(' ').unwrap_or(&row).trim_end());
         rendered.push('\n');
     }
     text(&without_keys(&rendered))

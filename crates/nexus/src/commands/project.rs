@@ -207,7 +207,6 @@ fn text(value: &Value) -> &str {
     value.as_str().unwrap_or_default()
 }
 
-/// A task's owner: a name, or in files of newer versions an object with a role.
 fn owner(task: &Value) -> &str {
-    task["owner"].as_str().or_else(|| task["owner"]["role"].as_str()).unwrap_or_default()
+    nexus_project::resume::owner(task).unwrap_or_default()
 }

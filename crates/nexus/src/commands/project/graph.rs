@@ -6,6 +6,9 @@ use serde_json::Value;
 
 use crate::output;
 
+/// Longest title in a drawing, and the least that is left of one on a narrow terminal.
+const LONGEST_TITLE: usize = 70;
+const SHORTEST_TITLE: usize = 16;
 /// How deep a chain is drawn; beyond it the ids alone say what waits for what.
 const DEEPEST: usize = 32;
 /// What the marks mean.
@@ -14,14 +17,16 @@ const LEGEND: &str = "[x] done  [~] in progress  [>] ready  [ ] waits\n";
 struct Drawing<'tasks> {
     tasks: &'tasks [Value],
     ready: &'tasks Value,
+    width: Option<usize>,
     drawn: HashSet<String>,
     lines: String,
 }
 
 /// Returns the drawing, one line for each task. A task that waits for several stands below the first
-/// of them that is not done, for that is what holds it up, and names the others.
-pub(super) fn draw(tasks: &[Value], ready: &Value) -> String {
-    let mut drawing = Drawing { tasks, ready, drawn: HashSet::new(), lines: String::new() };
+/// of them that is not done, for that is what holds it up, and names the others. Titles are cut so that lines fit into
+/// `width`.
+pub(super) fn draw(tasks: &[Value], ready: &Value, width: Option<usize>) -> String {
+    let mut drawing = Drawing { tasks, ready, width, drawn: HashSet::new(), lines: String::new() };
     for task in tasks.iter().filter(|task| parent(tasks, task).is_none()) {
         drawing.branch(task, "", "", 0);
     }
@@ -40,7 +45,6 @@ impl Drawing<'_> {
         if depth > DEEPEST || !self.drawn.insert(id.clone()) {
             return;
         }
-        let title = output::shorten(task["title"].as_str().unwrap_or_default(), 70);
         let owner = super::owner(task);
         let owner =
             if owner.is_empty() { String::new() } else { format!("  @{}", output::single_line(owner)) };
@@ -52,7 +56,12 @@ impl Drawing<'_> {
             (false, true) => format!("  (also after {})", others.join(", ")),
             (false, false) => format!("  (after {}, which is not there)", others.join(", ")),
         };
-        self.lines.push_str(&format!("{stem}{} {id} {title}{owner}{also}\n", self.mark(task)));
+        let before = format!("{stem}{} {id} ", self.mark(task));
+        let beside = [&before, &owner, &also].map(|part| part.chars().count()).iter().sum::<usize>();
+        let room = self.width.map_or(LONGEST_TITLE, |width| width.saturating_sub(beside));
+        let title = task["title"].as_str().unwrap_or_default();
+        let title = output::shorten(title, room.clamp(SHORTEST_TITLE, LONGEST_TITLE));
+        self.lines.push_str(&format!("{before}{title}{owner}{also}\n"));
         let tasks = self.tasks;
         let children: Vec<&Value> = tasks
             .iter()
@@ -106,7 +115,7 @@ mod tests {
             { "id": 7, "title": "Plant", "status": "pending", "deps": [1] },
             { "id": 8, "title": "Wait", "status": "pending", "deps": [99] },
         ]);
-        let drawing = draw(tasks.as_array().unwrap(), &json!([4, 7]));
+        let drawing = draw(tasks.as_array().unwrap(), &json!([4, 7]), None);
         let expected = "\
 [x] 1 Dig  @engineer
 ├─ [~] 2 Pour
@@ -120,5 +129,8 @@ mod tests {
 [x] done  [~] in progress  [>] ready  [ ] waits
 ";
         assert_eq!(drawing, expected);
+        let long = json!([{ "id": 1, "title": "A title that is much too long", "status": "pending", "deps": [], "owner": "x" }]);
+        let drawing = draw(long.as_array().unwrap(), &json!([1]), Some(30));
+        assert_eq!(drawing.lines().next(), Some("[>] 1 A title that is muc…  @x"));
     }
 }

@@ -32,7 +32,7 @@ pub(super) fn status(project: &Project, format: Format) -> Outcome {
     output::line(&format!("branch   {}", output::single_line(&branch)))?;
     if plan["active"] == true {
         let summary = &plan["summary"];
-        let topic = output::shorten(text(&plan["topic"]), 60);
+        let topic = output::shorten(text(&plan["topic"]), room(60, 30));
         output::line(&format!("plan     {topic}: {} of {} decided", summary["decided"], summary["total"]))?;
         named("open", &entries(&plan["issues"], |issue| issue["status"] != "decided"))?;
     } else {
@@ -73,27 +73,21 @@ pub(super) fn plan(project: &Project, format: Format) -> Outcome {
         return output::line("no plan is open");
     }
     let summary = &plan["summary"];
-    output::line(&format!(
-        "plan {}: {} ({} of {} decided)",
-        plan["plan_id"],
-        output::single_line(text(&plan["topic"])),
-        summary["decided"],
-        summary["total"]
-    ))?;
+    let head = format!("{} ({} of {} decided)", text(&plan["topic"]), summary["decided"], summary["total"]);
+    paragraph(&format!("plan {}: ", plan["plan_id"]), INDENT, &head)?;
     if let Some(research) = plan["research_summary"].as_str().filter(|research| !research.trim().is_empty()) {
         output::line("")?;
-        paragraph("", &output::shorten(research, LONGEST_RESEARCH))?;
+        paragraph("", "", &output::shorten(research, LONGEST_RESEARCH))?;
     }
     output::line("")?;
     for issue in plan["issues"].as_array().into_iter().flatten() {
         let mark = if issue["status"] == "decided" { "[x]" } else { "[ ]" };
-        let title = output::single_line(text(&issue["title"]));
-        output::line(&format!("{mark} {} {title}", issue["id"]))?;
+        paragraph(&format!("{mark} {} ", issue["id"]), INDENT, text(&issue["title"]))?;
         if let Some(decision) = issue["decision"].as_str() {
-            paragraph(INDENT, decision)?;
+            paragraph(INDENT, INDENT, decision)?;
         }
         for (role, position) in issue["how_summary"].as_object().into_iter().flatten() {
-            paragraph(INDENT, &format!("{role}: {}", text(position)))?;
+            paragraph(INDENT, INDENT, &format!("{role}: {}", text(position)))?;
         }
     }
     Ok(())
@@ -108,10 +102,12 @@ pub(super) fn tasks(project: &Project, draw: bool, format: Format) -> Outcome {
         return output::line("no tasks");
     };
     if let Some(goal) = list["goal"].as_str().filter(|goal| !goal.trim().is_empty()) {
-        output::line(&format!("goal: {}\n", output::single_line(goal)))?;
+        paragraph("goal: ", INDENT, goal)?;
+        output::line("")?;
     }
     if draw {
-        return output::text(&graph::draw(tasks, &list["summary"]["ready"]));
+        let width = output::terminal_width().map(usize::from);
+        return output::text(&graph::draw(tasks, &list["summary"]["ready"], width));
     }
     let rows = tasks
         .iter()
@@ -156,7 +152,9 @@ pub(super) fn history(project: &Project, query: Option<&str>, last: u32, format:
             ))?;
             for decision in cycle["decisions"].as_array().into_iter().flatten() {
                 let (title, decided) = (text(&decision["title"]), text(&decision["decision"]));
-                paragraph(INDENT, &format!("{}: {decided}", title.trim_end_matches([':', ' '])))?;
+                // A question ends in its own mark.
+                let after = if title.trim_end().ends_with(['?', '.', '!', ':']) { "" } else { ":" };
+                paragraph(INDENT, INDENT, &format!("{}{after} {decided}", title.trim_end()))?;
             }
         }
     } else {
@@ -195,7 +193,8 @@ fn entries(list: &Value, wanted: impl Fn(&Value) -> bool) -> Vec<String> {
         .map(|entry| {
             let owner = output::single_line(owner(entry));
             let owner = if owner.is_empty() { owner } else { format!(" @{owner}") };
-            format!("{} {}{owner}", entry["id"], output::shorten(text(&entry["title"]), 50))
+            let title = output::shorten(text(&entry["title"]), room(50, 28 + owner.chars().count()));
+            format!("{} {title}{owner}", entry["id"])
         })
         .collect()
 }
@@ -220,20 +219,27 @@ fn moment(at: &str) -> String {
     }
 }
 
-/// Writes text below an entry, broken at words where the terminal ends; in a pipe it stays one line.
-fn paragraph(indent: &str, content: &str) -> Outcome {
-    let room = output::terminal_width().map(|width| usize::from(width).saturating_sub(indent.len()).max(20));
-    let mut line = String::new();
+/// Returns how much of a text a line has room for: what the terminal leaves beside the rest of it, at most `most`.
+fn room(most: usize, beside: usize) -> usize {
+    output::terminal_width().map_or(most, |width| usize::from(width).saturating_sub(beside).clamp(20, most))
+}
+
+/// Writes text behind its beginning, broken at words where the terminal ends; in a pipe it stays one line.
+fn paragraph(first: &str, others: &str, content: &str) -> Outcome {
+    let width = output::terminal_width().map_or(usize::MAX, usize::from);
+    let mut line = first.to_owned();
+    let mut begun = false;
     for word in output::single_line(content).split(' ') {
-        let longer = line.chars().count() + 1 + word.chars().count();
-        if !line.is_empty() && room.is_some_and(|room| longer > room) {
-            output::line(&format!("{indent}{line}"))?;
-            line.clear();
+        if begun && line.chars().count() + 1 + word.chars().count() > width {
+            output::line(&line)?;
+            line = others.to_owned();
+            begun = false;
         }
-        if !line.is_empty() {
+        if begun {
             line.push(' ');
         }
         line.push_str(word);
+        begun = true;
     }
-    output::line(&format!("{indent}{line}"))
+    output::line(&line)
 }

@@ -5,9 +5,10 @@ use std::sync::Arc;
 
 use nexus_base::id::{EventId, RequestId};
 use nexus_process::{FileRecord, GroupRecord, LiveGroup, end_left_over};
+use nexus_protocol::trace::Stage;
 use nexus_session::Broker;
 use nexus_store::events::InboxOutcome;
-use nexus_store::runtime::{Request, RequestStatus, RequestUpdate};
+use nexus_store::runtime::{NewRequest, Request, RequestStatus, RequestUpdate};
 use nexus_store::{Store, StoreError};
 
 use crate::observer::spoken;
@@ -77,6 +78,7 @@ pub(crate) async fn readmit(store: &Store, pipeline: &Arc<Pipeline>) -> Result<u
 /// the end of a trace, or the whole request it was about.
 pub(crate) async fn close_traces(store: &Store, broker: &Broker) -> Result<usize, StoreError> {
     let mut count = tell_forgotten(store, broker).await?;
+    begin_turned_away(store).await?;
     for request in store.runtime().unfinished_requests().await? {
         match broker.tell_again(&request.id).await? {
             Some(true) => count += 1,
@@ -107,6 +109,30 @@ async fn tell_forgotten(store: &Store, broker: &Broker) -> Result<usize, StoreEr
         count += usize::from(broker.tell_again(request).await? == Some(true));
     }
     Ok(count)
+}
+
+/// Begins the trace of a message again that was turned away and of which nothing else tells; it is closed
+/// with the others.
+async fn begin_turned_away(store: &Store) -> Result<(), StoreError> {
+    let away = store.events().turned_away(LOOK_BACK).await?;
+    let requests = away.iter().map(|event| event.request_id.clone()).collect();
+    let forgotten: HashSet<RequestId> =
+        store.runtime().unknown_requests(requests).await?.into_iter().collect();
+    for accepted in away.into_iter().filter(|accepted| forgotten.contains(&accepted.request_id)) {
+        let begun = NewRequest {
+            id: accepted.request_id.clone(),
+            parent_request_id: None,
+            root_request_id: accepted.request_id,
+            event_id: accepted.event.id,
+            event_type: accepted.event.body.kind,
+            event_source: accepted.event.body.source,
+            stage: Stage::ResolveAccess.name().to_owned(),
+            session_key: None,
+            started_at: accepted.accepted_at,
+        };
+        store.runtime().request_started(begun).await?;
+    }
+    Ok(())
 }
 
 /// Closes the trace of a request that never reached its queue, unless it still will.

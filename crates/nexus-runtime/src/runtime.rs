@@ -118,11 +118,14 @@ impl Runtime {
             Quiescence::Reached => true,
             Quiescence::TimedOut => false,
             // Never admitted: denied or skipped requests have nothing to wait for.
-            Quiescence::Unknown if self.shared.store.runtime().request(request.clone()).await?.is_some() => {
-                true
-            }
             Quiescence::Unknown => {
-                return Err(RuntimeError::NotFound { what: "request", name: request.to_string() });
+                let trace = self.shared.store.runtime();
+                // What is known of it may still be on its way into the file.
+                trace.flush().await?;
+                if trace.request(request.clone()).await?.is_none() {
+                    return Err(RuntimeError::NotFound { what: "request", name: request.to_string() });
+                }
+                true
             }
         };
         let replies = self.shared.store.agents().replies_of(request).await?;

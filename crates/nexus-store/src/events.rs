@@ -2,6 +2,7 @@
 //! acknowledgement; who keeps the promise is decided elsewhere.
 
 mod model;
+mod turned_away;
 mod turns;
 
 use nexus_base::clock::Timestamp;

@@ -73,6 +73,27 @@ fn a_trace_that_was_lost_is_there_again() {
 }
 
 #[test]
+fn a_message_that_was_turned_away_is_not_forgotten_with_its_trace() {
+    let workspace = workspace();
+    workspace.edit_config(|config| {
+        config["acl"] = json!({"policies": [{"name": "nobody", "effect": "deny", "match": {"principal": {"is_user": true}}}]});
+    });
+    let data = workspace.path("state/data");
+    start(&workspace).stop();
+    let before = copy(&data, "runtime");
+    let daemon = start(&workspace);
+    let request = say(&daemon, "hello");
+    wait(&daemon, &request);
+    assert_eq!(status_of(&daemon, &request), "denied");
+    daemon.stop();
+    put_back(&data, &before);
+
+    let daemon = start(&workspace);
+    assert_eq!(status_of(&daemon, &request), "denied");
+    daemon.stop();
+}
+
+#[test]
 fn a_promise_that_seems_open_again_is_not_kept_twice() {
     let workspace = workspace();
     let data = workspace.path("state/data");

@@ -83,11 +83,18 @@ pub(crate) fn run(context: &Context, arguments: &Arguments) -> Outcome {
     outcome.map_err(|error| failure(&error))
 }
 
-/// Keeps a crash from writing the daemon's memory, and the secrets in it, to a file.
+/// Keeps a crash from writing the daemon's memory, and the secrets in it, to a file, and other programs of
+/// the same user from reading it.
 fn no_core_files() {
     use rustix::process::{Resource, Rlimit, setrlimit};
     // A limit can always be lowered; should it not, a core file is all that is lost.
     let _ = setrlimit(Resource::Core, Rlimit { current: Some(0), maximum: Some(0) });
+    // A core that is piped to a program knows no limit. Programs the daemon starts are as they were.
+    #[cfg(target_os = "linux")]
+    {
+        use rustix::process::{DumpableBehavior, set_dumpable_behavior};
+        let _ = set_dumpable_behavior(DumpableBehavior::NotDumpable);
+    }
 }
 
 fn failure(error: &StartError) -> Failure {

@@ -428,6 +428,47 @@ fn t13_files_are_the_owner_s_alone() {
     }
 }
 
+/// Runs as somebody without rights: whoever is root may read everything.
+const AS_A_PLAIN_USER: &str = r#"
+set -eu
+drop=; [ "$(id -u)" != 0 ] || drop='setpriv --reuid=65534 --regid=65534 --clear-groups'
+export HOME=$1 XDG_STATE_HOME=$1/state NEXUS_ROOT=$1/workspace TMPDIR=$1
+[ "$($drop id -u)" != 0 ]
+$drop "$2" init > /dev/null
+$drop "$2" start --port 0 > "$1/said" 2>&1 &
+daemon=$!
+rounds=0
+until grep -q listening "$1/said"; do rounds=$((rounds + 1)); [ $rounds -lt 400 ]; sleep 0.05; done
+stat -c 'memory of %u' /proc/$daemon/environ
+grep 'Max core file size' /proc/$daemon/limits
+$drop "$2" chat -m hello
+$drop "$2" stop
+wait $daemon
+"#;
+
+#[test]
+fn t13_the_daemon_s_memory_is_written_to_no_file_and_read_by_no_other_program() {
+    use std::os::unix::fs::PermissionsExt as _;
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::set_permissions(folder.path(), std::fs::Permissions::from_mode(0o755)).unwrap();
+    let (home, binary) = (folder.path().join("home"), folder.path().join("nexus"));
+    std::fs::create_dir(&home).unwrap();
+    if rustix::process::geteuid().is_root() {
+        std::os::unix::fs::chown(&home, Some(65_534), Some(65_534)).unwrap();
+    }
+    std::fs::copy(env!("CARGO_BIN_EXE_nexus"), &binary).unwrap();
+    let shell = Workspace::new("/bin/sh");
+    let (home, binary) = (home.to_str().unwrap(), binary.to_str().unwrap());
+    let finished = shell.run(&nexus_testkit::Run::new(&["-c", AS_A_PLAIN_USER, "sh", home, binary])).ok();
+    let said = finished.stdout;
+    // Not even a core that is piped to a program, which knows no limit: the kernel gives it to root alone.
+    assert!(said.contains("memory of 0\n"), "{said}");
+    let limit = said.lines().find(|line| line.starts_with("Max core")).unwrap();
+    assert_eq!(limit.split_whitespace().skip(4).take(2).collect::<Vec<_>>(), ["0", "0"], "{said}");
+    // And everything works for a plain user, a worker in its box included.
+    assert!(said.contains("The credential scan found"), "{said}");
+}
+
 #[test]
 fn t14_a_planted_secret_comes_back_through_no_answer_event_or_error() {
     let canary = format!("sk-ant-{}", "c4n4ry".repeat(6));

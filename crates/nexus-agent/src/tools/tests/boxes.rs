@@ -130,9 +130,16 @@ async fn without_a_sandbox_every_command_is_asked_for() {
     let case = Case { owner: Owner { answer: Approval::Granted, ..case.owner }, ..case };
     Place::worked(&place.call_in(&tools, "bash", command.clone(), &case).await.output);
     assert!(place.root().join("home/made").exists());
-    let looking = Case { look_only: Some("gate".to_owned()), ..Case::tainted(Approval::Granted) };
-    Place::failed(&place.call_in(&tools, "bash", command.clone(), &looking).await.output);
     let allowed = with_shell(&place, shell().unconfined(Unconfined::AllowedByOwner));
+    // What a project's gate leaves to the sandbox is refused, whatever the owner would say.
+    std::fs::remove_file(place.root().join("home/made")).unwrap();
+    for tools in [&tools, &allowed] {
+        let case = Case { look_only: Some("No task covers it.".to_owned()), ..Case::tainted(Approval::Granted) };
+        let done = place.call_in(tools, "bash", command.clone(), &case).await;
+        let told = Place::failed(&done.output);
+        assert!(told.contains("No task covers it.") && told.contains("no Landlock"), "{told}");
+        assert!(case.asked().is_empty() && !place.root().join("home/made").exists());
+    }
     let case = Case::default();
     Place::worked(&place.call_in(&allowed, "bash", command, &case).await.output);
     assert!(case.asked().is_empty());

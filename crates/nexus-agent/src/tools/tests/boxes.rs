@@ -134,7 +134,8 @@ async fn without_a_sandbox_every_command_is_asked_for() {
     // What a project's gate leaves to the sandbox is refused, whatever the owner would say.
     std::fs::remove_file(place.root().join("home/made")).unwrap();
     for tools in [&tools, &allowed] {
-        let case = Case { look_only: Some("No task covers it.".to_owned()), ..Case::tainted(Approval::Granted) };
+        let case =
+            Case { look_only: Some("No task covers it.".to_owned()), ..Case::tainted(Approval::Granted) };
         let done = place.call_in(tools, "bash", command.clone(), &case).await;
         let told = Place::failed(&done.output);
         assert!(told.contains("No task covers it.") && told.contains("no Landlock"), "{told}");

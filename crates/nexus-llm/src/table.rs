@@ -129,6 +129,13 @@ impl ModelTable {
         self.local_contexts.insert(name.to_string(), context);
     }
 
+    /// Tells whether anything is known of a model: by our own list, the owner's, or a server on this machine.
+    pub fn knows(&self, name: &ModelName) -> bool {
+        is_local(&name.provider)
+            || best_row(&name.model).is_some()
+            || [name.to_string(), name.model.clone()].iter().any(|name| self.described.contains_key(name))
+    }
+
     /// Returns what is known of a model.
     pub fn facts(&self, name: &ModelName) -> ModelFacts {
         let local = is_local(&name.provider);

@@ -28,6 +28,10 @@ pub struct ChatSend {
     /// What to do when the session is busy; the configured default when absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub queue_mode: Option<QueueMode>,
+    /// Model that answers this message, `provider/model`; the configured one when absent. Workers it sends
+    /// off keep theirs.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub model: Option<String>,
 }
 
 /// How a message meets a session that is busy.

@@ -263,7 +263,10 @@ impl Engine for Workshop {
             for (name, value) in &facts {
                 frame = frame.with(name, value);
             }
-            frame = frame.with(key::MODEL, &model);
+            // The message may have named another one.
+            if !facts.iter().any(|(name, _)| name == key::MODEL) {
+                frame = frame.with(key::MODEL, &model);
+            }
             if !skills.is_empty() {
                 frame = frame.with(key::SKILLS, &skills);
             }

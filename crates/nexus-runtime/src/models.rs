@@ -31,6 +31,8 @@ use self::guided::{Guided, Patient};
 
 /// Where the owner's answers are kept.
 pub(crate) const CONSENTS: &str = "models.consents";
+/// The longest name of a model taken from somebody.
+const LONGEST_NAME: usize = 200;
 /// Longest the first message waits for servers on this machine to be found.
 const LOOKING: Duration = Duration::from_secs(1);
 
@@ -173,7 +175,7 @@ impl Models {
     /// Returns the name of the model a turn may be charged for: that of a question, if the turn's own words
     /// may be its answer.
     pub(crate) fn name_of(&self, request: &AgentRequest<'_>) -> ModelName {
-        let wanted = wanted_model(&request.session.settings_json);
+        let wanted = wanted_by(request);
         if let Some(Ok(Some(link))) = wanted.map(|wanted| self.outlook(|outlook| outlook.named(&wanted))) {
             return link.endpoint.name;
         }
@@ -200,7 +202,7 @@ impl Models {
 
     /// Returns the model of a session's next turn; the error is for the person.
     pub(crate) fn of_turn(&self, request: &AgentRequest<'_>) -> Result<Arc<dyn Model>, String> {
-        if let Some(wanted) = wanted_model(&request.session.settings_json) {
+        if let Some(wanted) = wanted_by(request) {
             return self.named(&wanted);
         }
         if let Some(link) = self.preferred(request) {
@@ -228,6 +230,23 @@ impl Models {
             Some(link) => Ok(self.chain(vec![link])),
             None => Ok(Arc::new(Guided::alone())),
         }
+    }
+
+    /// Returns the whole name of a model that somebody wants for a message: its provider can be used, and the
+    /// model is one that is known here. The error is for the person.
+    pub(crate) fn choosable(&self, wanted: &str) -> Result<String, String> {
+        if wanted.len() > LONGEST_NAME || wanted.trim().is_empty() || wanted.chars().any(char::is_control) {
+            return Err(format!("a model's name has 1 to {LONGEST_NAME} printable characters"));
+        }
+        let Some(link) = self.outlook(|outlook| outlook.usable(wanted))? else {
+            return Ok("guide".to_owned());
+        };
+        let name = link.endpoint.name;
+        let in_use = self.choice().links.iter().any(|link| link.endpoint.name == name);
+        if in_use || self.table().knows(&name) {
+            return Ok(name.to_string());
+        }
+        Err(format!("{name} is not a model that is known here"))
     }
 
     /// Returns the model a worker's role would like, where there is one to be had.
@@ -363,6 +382,10 @@ fn rules(settings: &Settings) -> AccessRules {
 }
 
 /// Returns the model a session was made with, if one was named.
+fn wanted_by(request: &AgentRequest<'_>) -> Option<String> {
+    request.model.clone().or_else(|| wanted_model(&request.session.settings_json))
+}
+
 pub(crate) fn wanted_model(settings: &str) -> Option<String> {
     setting(settings, "model")
 }

@@ -290,6 +290,7 @@ impl Pipeline {
             (key::PLATFORM.to_owned(), event.body.platform.clone()),
             (key::SENDER.to_owned(), sender.to_owned()),
         ];
+        facts.extend(wish.model.clone().map(|model| (key::MODEL.to_owned(), model)));
         if sender == "owner" && wish.kind == ItemKind::System && wish.caller != "owner" {
             // A program put it there; whose words it passes on nobody knows.
             facts.push((key::UNTRUSTED.to_owned(), format!("a note of {}", wish.caller)));

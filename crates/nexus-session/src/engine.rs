@@ -22,6 +22,8 @@ pub struct AgentRequest<'a> {
     pub session: &'a SessionRecord,
     /// The newest item it answers.
     pub item: &'a Item,
+    /// The model that the message asked for which this goes back to.
+    pub model: Option<String>,
 }
 
 /// A worker that is wanted.

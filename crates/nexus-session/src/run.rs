@@ -8,9 +8,10 @@ use nexus_agent::ports::{Progress, TurnFacts};
 use nexus_agent::{ContextRecord, End, Role, RunFacts, TurnInput, TurnOutcome};
 use nexus_base::clock::Timestamp;
 use nexus_protocol::bus::BusBody;
+use nexus_protocol::framing::key;
 use nexus_protocol::trace::Stage;
 use nexus_store::StoreError;
-use nexus_store::agents::{ClaimedTurn, FinishTurn, Finished, Item, SessionRole, TurnStatus};
+use nexus_store::agents::{ClaimedTurn, FinishTurn, Finished, Item, ItemKind, SessionRole, TurnStatus};
 use tokio_util::sync::CancellationToken;
 
 use crate::broker::Shared;
@@ -125,7 +126,11 @@ async fn attempt(
         Err(error) => return Attempt::Broke(error.to_string()),
     };
     let role = role_of(claimed.session.role);
-    let request = AgentRequest { role, session: &claimed.session, item: last };
+    let model = match wanted_model(shared, last, role).await {
+        Ok(model) => model,
+        Err(error) => return Attempt::Broke(error.to_string()),
+    };
+    let request = AgentRequest { role, session: &claimed.session, item: last, model };
     let agent = match shared.parts.engine.agent(&request) {
         Ok(agent) => agent,
         Err(reason) => return Attempt::Broke(reason),
@@ -191,6 +196,24 @@ async fn attempt(
         Some(Err(error)) => Attempt::Broke(error.to_string()),
         None => Attempt::Dropped,
     }
+}
+
+/// Returns the model that the message named which a manager's turn goes back to.
+async fn wanted_model(shared: &Shared, last: &Item, role: Role) -> Result<Option<String>, StoreError> {
+    match (role, last.new.kind) {
+        (Role::Worker, _) => Ok(None),
+        (Role::Manager, ItemKind::Message) => Ok(named_in(last)),
+        (Role::Manager, _) => {
+            let root = shared.parts.agents.item_of_request(&last.new.root_request_id).await?;
+            Ok(root.as_ref().and_then(named_in))
+        }
+    }
+}
+
+fn named_in(item: &Item) -> Option<String> {
+    // Written by us; a row that does not parse names nothing.
+    let facts: Vec<(String, String)> = serde_json::from_str(&item.new.frame_json).unwrap_or_default();
+    facts.into_iter().find(|(name, _)| name == key::MODEL).map(|(_, model)| model)
 }
 
 /// Returns what an earlier attempt at the turn was told besides its words.

@@ -201,7 +201,7 @@ async fn compact(
         SessionRole::Worker => Role::Worker,
     };
     let engine = &shared.parts.engine;
-    let request = AgentRequest { role, session: last.session, item: last.item };
+    let request = AgentRequest { role, session: last.session, item: last.item, model: None };
     let agent = match engine.agent(&request) {
         Ok(agent) => agent,
         Err(reason) => return Ok(Shortening::Refused { reason }),

@@ -158,6 +158,7 @@ async fn client(shared: Arc<Shared>, number: usize, messages: usize) -> Vec<(Str
             idempotency_key: Some(format!("load-{number}-{message}")),
             project: None,
             queue_mode: None,
+            model: None,
         };
         let started = Instant::now();
         loop {

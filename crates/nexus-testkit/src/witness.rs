@@ -33,6 +33,7 @@ pub async fn onboard(client: &Client) -> Result<(), ClientError> {
             idempotency_key: None,
             project: None,
             queue_mode: Some(QueueMode::Followup),
+            model: None,
         };
         let accepted = client.send(send).await?;
         let waited = client.wait(&accepted.request_id, Duration::from_secs(60)).await?;
@@ -156,6 +157,7 @@ impl Witness {
                 project: None,
                 // One turn for each message, so that replies can be counted.
                 queue_mode: Some(QueueMode::Followup),
+                model: None,
             })
             .await?;
         self.said[index].request = Some(accepted.request_id.clone());

@@ -12,6 +12,7 @@ fn hello() -> ChatSend {
         idempotency_key: None,
         project: None,
         queue_mode: None,
+        model: None,
     }
 }
 

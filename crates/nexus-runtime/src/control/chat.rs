@@ -41,6 +41,7 @@ impl Runtime {
             idempotency_key: inject.idempotency_key,
             project: None,
             queue_mode: None,
+            model: None,
         };
         self.shared.pipeline.accept(send, ItemKind::System, &caller.name()).await
     }

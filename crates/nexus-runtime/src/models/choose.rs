@@ -109,6 +109,13 @@ impl Outlook<'_> {
         self.link(&service, model.as_deref()).map(Some)
     }
 
+    /// Returns a model by its name where its provider can be used as things are; none is the guide.
+    pub(super) fn usable(&self, wanted: &str) -> Result<Option<Link>, String> {
+        let link = self.named(wanted)?;
+        link.as_ref().map_or(Ok(()), |link| self.is_usable(link))?;
+        Ok(link)
+    }
+
     /// Returns a model that is wanted but not needed, where it can be used as things are.
     pub(super) fn preferred(&self, wanted: &str) -> Option<Link> {
         self.named(wanted).ok().flatten().filter(|link| self.is_usable(link).is_ok())

@@ -28,9 +28,11 @@ impl Pipeline {
             idempotency_key: Some(key.to_owned()),
             project: None,
             queue_mode: None,
+            model: None,
         };
         let caller = format!("{SYSTEM}{part}");
-        let wish = Wish { session, mode: ItemMode::Followup, kind: ItemKind::System, caller, project: None };
+        let (mode, kind) = (ItemMode::Followup, ItemKind::System);
+        let wish = Wish { session, mode, kind, caller, project: None, model: None };
         self.take_in(send, wish).await
     }
 }

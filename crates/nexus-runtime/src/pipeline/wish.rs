@@ -30,6 +30,8 @@ pub(super) struct Wish {
     pub(super) caller: String,
     /// The project the conversation has, if this begins it.
     pub(super) project: Option<PathBuf>,
+    /// The model that answers, by its whole name.
+    pub(super) model: Option<String>,
 }
 
 impl Wish {
@@ -41,6 +43,7 @@ impl Wish {
             "kind": self.kind.as_str(),
             "caller": self.caller,
             "project": self.project,
+            "model": self.model,
         })
     }
 
@@ -63,6 +66,7 @@ impl Wish {
             },
             caller: text("caller").unwrap_or_else(|| "owner".to_owned()),
             project: text("project").map(PathBuf::from),
+            model: text("model"),
         }
     }
 
@@ -80,6 +84,7 @@ impl Wish {
             kind: self.kind,
             caller: self.caller.clone(),
             project: self.project.clone(),
+            model: self.model.clone(),
         }
     }
 }
@@ -127,7 +132,14 @@ impl Pipeline {
             Some(WireQueueMode::Collect) => ItemMode::Collect,
             None => configured_mode(self.workshop.settings().queue.mode),
         };
-        Ok(Wish { session, mode, kind, caller: caller.to_owned(), project })
+        let model = send.model.as_deref().map(|wanted| self.workshop.models.choosable(wanted)).transpose();
+        let model = model.map_err(|problem| {
+            invalid(
+                &problem,
+                Some("`nexus models` shows what is in use; `models.table` describes more of them"),
+            )
+        })?;
+        Ok(Wish { session, mode, kind, caller: caller.to_owned(), project, model })
     }
 }
 
@@ -186,6 +198,9 @@ fn invalid(message: &str, hint: Option<&str>) -> RuntimeError {
 /// Returns the hash by which the same body is known again.
 pub(super) fn hash(send: &ChatSend) -> String {
     // Everything that would make it another request; the key itself is what it is compared under.
-    let body = json!([send.message, send.session, send.project, send.queue_mode]);
+    let mut body =
+        vec![json!(send.message), json!(send.session), json!(send.project), json!(send.queue_mode)];
+    body.extend(send.model.as_ref().map(|model| json!(model)));
+    let body = Value::Array(body);
     to_hex(&Sha256::digest(body.to_string().as_bytes()))
 }

@@ -32,6 +32,9 @@ pub(crate) struct Arguments {
     /// Folder of the project this is about
     #[arg(long, value_name = "PATH")]
     project: Option<PathBuf>,
+    /// Model that answers, `provider/model`; the configured one when absent
+    #[arg(long, value_name = "MODEL")]
+    model: Option<String>,
     /// Print one JSON object per event
     #[arg(long)]
     json: bool,
@@ -41,7 +44,8 @@ pub(crate) struct Arguments {
 pub(crate) fn run(context: &Context, arguments: &Arguments) -> Outcome {
     let project = arguments.project.as_deref().map(project).transpose()?;
     let about = project.as_deref().map(|path| SessionLabel::new(Project::conversation(Path::new(path))));
-    let place = Place { session: arguments.session.as_deref().map(SessionLabel::new).or(about), project };
+    let session = arguments.session.as_deref().map(SessionLabel::new).or(about);
+    let place = Place { session, project, model: arguments.model.clone() };
     let message = arguments.message.as_deref().map(checked).transpose()?;
     // Says at once that nothing runs, before any thread or connection is made.
     context.client()?;

@@ -79,7 +79,7 @@ pub(crate) fn run(context: &Context, arguments: &Arguments) -> Outcome {
         for warning in &report.warnings {
             output::remark(&format!("warning: {warning}"));
         }
-        let place = Place { session: None, project };
+        let place = Place { session: None, project, model: None };
         tokio::select! {
             outcome = super::chat::talk(context, Link::new(context, place), arguments.json) => outcome,
             failure = keep_alive(started.as_mut()) => Err(failure),

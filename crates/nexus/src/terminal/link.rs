@@ -43,6 +43,8 @@ pub(crate) struct Place {
     pub(crate) session: Option<SessionLabel>,
     /// The project folder, if one was named.
     pub(crate) project: Option<String>,
+    /// The model that answers, if one was named.
+    pub(crate) model: Option<String>,
 }
 
 /// The line to the daemon.
@@ -73,6 +75,7 @@ impl Link {
             idempotency_key: Some(new_ulid()),
             project: self.place.project.clone(),
             queue_mode: None,
+            model: self.place.model.clone(),
         };
         let give_up = tokio::time::Instant::now() + patience;
         let mut pause = FIRST_PAUSE;

@@ -173,3 +173,76 @@ fn a_worker_may_be_given_another_model() {
     assert!(say(&daemon, "go").ends_with("reported"));
     daemon.stop();
 }
+
+#[test]
+fn a_message_may_name_the_model_that_answers_it() {
+    let (usual, other) = (ModelServer::start(), ModelServer::start());
+    // The manager sends a worker for the word "errand"; whoever is asked for anything else says who it is.
+    let script = |name: &'static str| {
+        move |asked: &nexus_testkit::model::Asked| {
+            let errand = asked.last_text().contains("errand") && asked.has_tool("wait");
+            let sends = errand && asked.results().is_empty();
+            Some(match sends && !asked.contains("kind: worker_result") {
+                true => Reply::calls("agent_send", &json!({"op": "dispatch", "text": "run"})),
+                false => Reply::text(format!("This is {name}.")),
+            })
+        }
+    };
+    usual.answer(script("the usual one"));
+    other.answer(script("the other one"));
+    let mut workspace = crate::scripted::workspace(&usual);
+    workspace.set_variable("OPENAI_API_KEY", Wire::OpenAi.key());
+    workspace.edit_config(|config| {
+        config["providers"]["openai"]["base_url"] = json!(other.base_url());
+        config["models"]["table"] =
+            json!({"openai/other-1": {"context": 50_000, "input": 1.0, "output": 2.0}});
+    });
+    let daemon = Daemon::start(&workspace, &DaemonOptions::default());
+    let ask = |words: &str, model: Option<&str>| {
+        let mut body = json!({ "message": words });
+        if let Some(model) = model {
+            body["model"] = json!(model);
+        }
+        let accepted = daemon.post("/api/chat", &body).json();
+        let request = accepted["requestId"].as_str().unwrap_or_else(|| panic!("{accepted}")).to_owned();
+        let waited = daemon.get(&format!("/api/chat/wait?request={request}&timeoutMs=60000")).json();
+        assert_eq!(waited["quiescent"], true, "{waited}\n{}", daemon.log());
+        let text =
+            waited["replies"].as_array().and_then(|lines| lines.last()?["text"].as_str().map(str::to_owned));
+        (request, text.unwrap_or_default())
+    };
+    let (request, text) = ask("who are you?", Some("openai/other-1"));
+    assert_eq!(text, "This is the other one.", "{}", daemon.log());
+    assert_eq!(other.asked()[0].model(), "other-1");
+    assert!(
+        other.asked()[0].last_text().contains("model: openai/other-1"),
+        "{}",
+        other.asked()[0].last_text()
+    );
+    let trace = until("the trace to end", SOON, || {
+        let trace = daemon.get(&format!("/api/requests/{request}")).json();
+        (trace["status"] == "completed").then_some(trace)
+    });
+    assert_eq!(trace["model"], "openai/other-1", "{trace}");
+    // It holds for that message, and for what comes of it: the worker has its own, the answer has not.
+    assert_eq!(ask("and you?", None).1, "This is the usual one.");
+    assert_eq!(ask("do an errand", Some("openai/other-1")).1, "This is the other one.");
+    assert!(usual.asked().iter().any(|asked| !asked.has_tool("wait")), "the worker keeps the usual model");
+    // A name that leads nowhere is refused before anything is kept.
+    let before = (usual.asked().len(), other.asked().len());
+    for (model, hint) in [
+        ("openai/never-heard-of", "is not a model that is known here"),
+        ("nobody/model", "nobody"),
+        ("", "printable characters"),
+    ] {
+        let answer = daemon.post("/api/chat", &json!({"message": "hi", "model": model}));
+        assert_eq!(answer.status, 400, "{model}: {}", answer.body);
+        assert!(answer.body.contains(hint), "{model}: {}", answer.body);
+    }
+    let refused = workspace.nexus(&["chat", "-m", "hi", "--model", "openai/never-heard-of"]);
+    assert!(refused.code() == Some(1) && refused.stderr.contains("not a model that is known"), "{refused:?}");
+    assert_eq!((usual.asked().len(), other.asked().len()), before);
+    let told = workspace.nexus(&["chat", "-m", "hi", "--model", "openai/other-1"]).ok();
+    assert_eq!(told.stdout.trim(), "This is the other one.");
+    daemon.stop();
+}

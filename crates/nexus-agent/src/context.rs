@@ -31,6 +31,9 @@ const LONGEST_ADDITION: usize = 8_000;
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct ContextRecord {
+    /// Id of the words of system prompt and tools.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub prompt: Option<String>,
     /// Parts of the system prompt, in order.
     pub system: Vec<PromptPart>,
     /// Whether the onboarding section was in it.

@@ -73,6 +73,9 @@ pub trait Ledger: Send + Sync {
         end: CallEnd,
     ) -> Result<(), LedgerError>;
 
+    /// Keeps the texts that a turn shares with others, as JSON under their id.
+    async fn record_prompt(&self, id: &str, parts: &str) -> Result<(), LedgerError>;
+
     /// Writes down what the turn has read that nobody vouches for, one source a line, before the model
     /// sees any of it.
     async fn record_taint(&self, sources: &str) -> Result<(), LedgerError>;

@@ -5,7 +5,7 @@
 
 mod texts;
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use nexus_base::file::{self, FileError};
@@ -29,6 +29,8 @@ const LARGEST_FILE: u64 = 1024 * 1024;
 const LONGEST_ROLE: usize = 16 * 1024;
 /// Most prompts kept: one for each kind of channel and persona.
 const MOST_PROMPTS: usize = 16;
+/// Ids of written prompts that are remembered; forgotten ones are written again, which changes nothing.
+const MOST_WRITTEN: usize = 200;
 /// How much of its task a worker's header names; the task itself is its first message.
 const NAMED_TASK: usize = 160;
 
@@ -50,6 +52,8 @@ pub struct PromptPart {
 pub struct SystemPrompt {
     /// The text.
     pub text: Arc<str>,
+    /// Its hash.
+    pub hash: String,
     /// Its parts in order.
     pub parts: Vec<PromptPart>,
     /// Whether the onboarding section is in it.
@@ -78,9 +82,25 @@ pub struct RoleSection {
 #[derive(Debug, Default)]
 pub struct Prompts {
     kept: Mutex<HashMap<String, Arc<Watched<SystemPrompt>>>>,
+    /// Ids of those whose words are written down.
+    written: Mutex<HashSet<String>>,
 }
 
 impl Prompts {
+    /// Tells whether the words of a prompt are known to be written down.
+    pub(crate) fn is_kept(&self, id: &str) -> bool {
+        self.written.lock().unwrap_or_else(PoisonError::into_inner).contains(id)
+    }
+
+    /// Notes that they are.
+    pub(crate) fn note_kept(&self, id: &str) {
+        let mut written = self.written.lock().unwrap_or_else(PoisonError::into_inner);
+        if written.len() >= MOST_WRITTEN {
+            written.clear();
+        }
+        written.insert(id.to_owned());
+    }
+
     /// Returns the prompt of a role as the workspace is now.
     pub(crate) fn assemble(
         &self,
@@ -169,7 +189,8 @@ pub(crate) fn assemble(
     if role == Role::Manager && persona::needs_bootstrap(layout)? {
         onboarding = prompt.file("onboarding", "## Onboarding\n", &layout.bootstrap_md())?;
     }
-    Ok(SystemPrompt { text: prompt.text.into(), parts: prompt.parts, onboarding })
+    let hash = crate::changes::hash_of(prompt.text.as_bytes());
+    Ok(SystemPrompt { text: prompt.text.into(), hash, parts: prompt.parts, onboarding })
 }
 
 /// Tells whether an automation works for itself in a session.

@@ -110,6 +110,11 @@ impl Toolbox {
         self
     }
 
+    /// Hides known secrets in a text.
+    pub(crate) fn redact(&self, text: &str) -> String {
+        self.redactor.redact(text)
+    }
+
     /// Returns the memory its tools use.
     pub(crate) fn memory(&self) -> &Memory {
         &self.memory

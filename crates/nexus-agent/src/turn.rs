@@ -183,6 +183,7 @@ impl Agent {
         self.enrich(&mut input, &mut record).await?;
         self.settle_open_calls(&mut input).await?;
         let mut conversation = self.begin(&prompt, &input, &mut record);
+        record.prompt = Some(self.keep_sent(&prompt, &conversation.tools, &input).await?);
         if input.role == Role::Manager && input.current.last_reply_did(WAIT) {
             return Ok(self.outcome(End::Waiting, &input, &meter, None, Some(record)));
         }

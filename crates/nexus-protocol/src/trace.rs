@@ -204,6 +204,9 @@ pub struct PromptPartView {
     /// Its size before it was cut, when it was.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cut_from: Option<u64>,
+    /// Its words, known secrets hidden; only where they were asked for and are still kept.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub text: Option<String>,
 }
 
 /// A fact that was put before a message.

@@ -4,6 +4,6 @@ mod prompt;
 mod status;
 mod trace;
 
-pub use prompt::{compaction_view, compactions, prompt_view};
+pub use prompt::{compaction_view, compactions, prompt_in_full, prompt_view};
 pub use status::{IdentityReport, StatusReport, StatusRequest, identity, status};
 pub use trace::{recent_requests, request_view, sessions};

@@ -65,6 +65,10 @@ impl Ledger for TurnLedger {
         self.agents.record_compaction(new).await.map_err(|error| ledger_error(&error))
     }
 
+    async fn record_prompt(&self, id: &str, parts: &str) -> Result<(), LedgerError> {
+        self.agents.keep_prompt(id, parts.to_owned()).await.map_err(|error| ledger_error(&error))
+    }
+
     async fn record_taint(&self, sources: &str) -> Result<(), LedgerError> {
         let written = self.agents.taint_turn(&self.turn_id, sources.to_owned()).await;
         written.map_err(|error| ledger_error(&error))

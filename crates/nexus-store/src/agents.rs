@@ -13,6 +13,7 @@ mod ledger;
 mod marks;
 mod model;
 mod outbox;
+mod prompts;
 mod queue;
 mod redispatch;
 mod rows;

@@ -81,6 +81,7 @@ const AGENTS: &[Migration] = &[
     },
     Migration { name: "places", sql: include_str!("../migrations/agents/0005_places.sql") },
     Migration { name: "marks", sql: include_str!("../migrations/agents/0006_marks.sql") },
+    Migration { name: "prompts", sql: include_str!("../migrations/agents/0007_prompts.sql") },
 ];
 const IDENTITY: &[Migration] =
     &[Migration { name: "initial", sql: include_str!("../migrations/identity/0001_initial.sql") }];

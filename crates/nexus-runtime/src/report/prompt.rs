@@ -1,10 +1,11 @@
 //! What a model was sent, part by part, and what stands for the turns it was not sent.
 
-use nexus_agent::{ContextRecord, PromptPart};
+use nexus_agent::{ContextRecord, PromptPart, SentPart};
 use nexus_base::id::{RequestId, SessionLabel};
+use nexus_base::redact::Redactor;
 use nexus_protocol::control::CompactionView;
 use nexus_protocol::trace::{PromptPartView, PromptView, RememberedView};
-use nexus_store::agents::Compaction;
+use nexus_store::agents::{Compaction, MessageRole};
 use nexus_store::{Store, StoreError};
 
 /// Returns what the turn of a request was sent; none when there is no such request or its turn was not
@@ -35,12 +36,63 @@ pub async fn prompt_view(store: &Store, id: &RequestId) -> Result<Option<PromptV
     }))
 }
 
+/// Returns the same with the words of every part that are still kept, known secrets hidden. Each tool stands
+/// for itself then. Earlier turns are what `nexus sessions` shows, and keep to their size here.
+///
+/// # Errors
+/// A database cannot be read.
+pub async fn prompt_in_full(
+    store: &Store,
+    redactor: &Redactor,
+    id: &RequestId,
+) -> Result<Option<PromptView>, StoreError> {
+    let Some(mut view) = prompt_view(store, id).await? else { return Ok(None) };
+    let record = store.agents().turn_context(&view.turn_id).await?.unwrap_or_default();
+    let record: ContextRecord = serde_json::from_str(&record).unwrap_or_default();
+    let kept = match &record.prompt {
+        Some(prompt) => store.agents().prompt(prompt).await?.unwrap_or_default(),
+        None => String::new(),
+    };
+    let kept: Vec<SentPart> = serde_json::from_str(&kept).unwrap_or_default();
+    let (tools, system): (Vec<_>, Vec<_>) = kept.into_iter().partition(|part| part.section == "tools");
+    let words = store.agents().turn(&view.turn_id).await?.and_then(|turn| {
+        let mut said = turn.messages.into_iter().rev();
+        said.find(|message| message.role == MessageRole::User).map(|message| (message.frame, message.content))
+    });
+    let mut system = system.into_iter();
+    for part in &mut view.parts {
+        part.text = match (part.section.as_str(), part.name.as_str()) {
+            ("system", _) => system.next().map(|kept| redactor.redact(&kept.text)),
+            ("message", "words") => words.as_ref().map(|(_, words)| redactor.redact(words)),
+            // Memory and additions stand inside it.
+            ("message", "context") => {
+                words.as_ref().and_then(|(frame, _)| Some(redactor.redact(frame.as_deref()?)))
+            }
+            (_, _) => None,
+        };
+    }
+    if !tools.is_empty() {
+        let each = tools.into_iter().map(|tool| PromptPartView {
+            section: tool.section,
+            name: tool.name,
+            bytes: wide(tool.text.len()),
+            cut_from: None,
+            text: Some(redactor.redact(&tool.text)),
+        });
+        let rest = view.parts.split_off(1);
+        view.parts.extend(each);
+        view.parts.extend(rest);
+    }
+    Ok(Some(view))
+}
+
 fn parts(record: &ContextRecord) -> Vec<PromptPartView> {
     let part = |section: &str, name: &str, bytes: usize| PromptPartView {
         section: section.to_owned(),
         name: name.to_owned(),
         bytes: wide(bytes),
         cut_from: None,
+        text: None,
     };
     let named = |section: &str, one: &PromptPart| PromptPartView {
         cut_from: one.cut_from.map(wide),

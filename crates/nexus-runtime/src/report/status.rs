@@ -50,6 +50,10 @@ pub struct StatusReport {
     pub approvals: Option<Approvals>,
     /// The daemon.
     pub runtime: Daemon,
+    /// The model that a daemon started now would use; none where that takes more than reading the settings, and
+    /// while one runs, which says it itself.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub model: Option<String>,
     /// What to do next.
     pub suggestions: Vec<String>,
 }
@@ -148,6 +152,7 @@ pub fn status(request: &StatusRequest<'_>) -> Result<StatusReport, FileError> {
     if waiting > 0 {
         suggestions.push("`nexus approvals list` shows what waits for your consent".to_owned());
     }
+    let model = if runtime.running { None } else { model_next(layout, settings, trust) };
     Ok(StatusReport {
         workspace: layout.root().to_owned(),
         state_dir: layout.state().to_owned(),
@@ -160,8 +165,16 @@ pub fn status(request: &StatusRequest<'_>) -> Result<StatusReport, FileError> {
         credentials: Credentials { total: credentials.total },
         approvals,
         runtime,
+        model,
         suggestions,
     })
+}
+
+/// Returns the model that the settings and credentials lead to by themselves. One that waits for a yes, or was
+/// given one in an earlier life, is in a database that this does not open.
+fn model_next(layout: &Layout, settings: &Settings, trust: Trust) -> Option<String> {
+    let choice = crate::models::look(layout, settings, trust, None);
+    (choice.question.is_none() && choice.problems.is_empty()).then(|| choice.name.to_string())
 }
 
 /// Reads who lives in a workspace.

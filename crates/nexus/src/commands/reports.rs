@@ -49,8 +49,11 @@ impl Reports {
     }
 
     /// Returns what a request's model was sent, part by part.
-    pub(crate) fn prompt_view(&self, id: &RequestId) -> Result<Option<PromptView>, Failure> {
-        self.read(report::prompt_view(&self.store, id))
+    pub(crate) fn prompt_view(&self, id: &RequestId, words: bool) -> Result<Option<PromptView>, Failure> {
+        match words {
+            true => self.read(report::prompt_in_full(&self.store, &self.redactor, id)),
+            false => self.read(report::prompt_view(&self.store, id)),
+        }
     }
 
     /// Returns what stands for earlier turns, newest first.

@@ -73,6 +73,9 @@ fn render(status: &StatusReport, health: Option<&HealthReport>) -> String {
             (None, _) => "not running".to_owned(),
         },
     );
+    if let Some(model) = &status.model {
+        row("model", &format!("{model}, once it runs"));
+    }
     if let Some(health) = health {
         row("model", &health.model);
         let pipeline = &health.pipeline;

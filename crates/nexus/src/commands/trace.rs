@@ -17,7 +17,7 @@ const DEEPEST: usize = 16;
 /// Arguments of `nexus trace`.
 #[derive(Debug, Args)]
 #[command(
-    after_help = "Examples:\n  nexus trace                  the last message\n  nexus trace --list\n  nexus trace --prompt         what its model was sent, part by part\n  nexus trace 01KA2Q… --json"
+    after_help = "Examples:\n  nexus trace                  the last message\n  nexus trace --list\n  nexus trace --prompt         what its model was sent, part by part\n  nexus trace --prompt --full  the same with every word\n  nexus trace 01KA2Q… --json"
 )]
 pub(crate) struct Arguments {
     /// Which request; the last message when absent
@@ -28,6 +28,9 @@ pub(crate) struct Arguments {
     /// Show what the model was sent, part by part
     #[arg(long, conflicts_with = "list")]
     prompt: bool,
+    /// With --prompt: the words of every part as well, secrets hidden
+    #[arg(long, requires = "prompt")]
+    full: bool,
     /// Print JSON
     #[arg(long)]
     json: bool,
@@ -51,7 +54,7 @@ pub(crate) fn run(context: &Context, arguments: &Arguments) -> Outcome {
         None => latest(&reports.recent_requests(LISTED)?)?,
     };
     if arguments.prompt {
-        return prompt::run(&reports, &id, format);
+        return prompt::run(&reports, &id, format, arguments.full);
     }
     let view = reports.request_view(&id)?.ok_or_else(|| {
         Failure::new(format!("no request {}", shorten(id.as_str(), 60)))

@@ -50,6 +50,7 @@ mod tidy;
 mod sessions_are_shortened;
 mod tools_at_work;
 mod tools_side_by_side;
+mod turns_are_shown_live;
 mod turns_are_told_everything;
 mod turns_meet_bad_input;
 mod turns_survive_deaths;

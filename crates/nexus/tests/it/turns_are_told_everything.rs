@@ -101,7 +101,26 @@ fn a_request_is_small_and_its_beginning_stays_the_same_byte_for_byte() {
             assert!(table.contains(word), "{word} in {table}");
         }
         assert_eq!(workspace.nexus(&["trace", "--prompt", "nothing"]).code(), Some(3));
+        // And every word of it, but for secrets.
+        let full = workspace.nexus(&["trace", "--prompt", "--full", &hello]).ok().stdout;
+        for word in ["system · AGENTS.md", "tools · agent_send", "platform: control-plane", "message · words"]
+        {
+            assert!(full.contains(word), "{word} in {full}");
+        }
+        let view = workspace.nexus(&["trace", "--prompt", "--full", &hello, "--json"]).json();
+        let parts = view["parts"].as_array().unwrap();
+        let texts = parts.iter().filter(|part| part["section"] == "system").map(|part| part["text"].as_str());
+        assert_eq!(texts.collect::<Option<String>>().as_deref(), Some(asked[0].system().as_str()));
+        assert!(parts.iter().any(|part| part["name"] == "words" && part["text"] == "hello"), "{view}");
+        let key = format!("sk-ant-{}", "a1b2".repeat(8));
+        let rules = workspace.file("AGENTS.md");
+        workspace.write("AGENTS.md", &format!("{rules}\nThe key is {key}.\n"));
+        let (told, _) = say(&daemon, "and now?", "chat:one");
+        let full = workspace.nexus(&["trace", "--prompt", "--full", &told]).ok().stdout;
+        assert!(full.contains("The key is [redacted") && !full.contains(&key), "{full}");
         daemon.stop();
+        let stored = std::fs::read(workspace.path("state/data/agents.db")).unwrap();
+        assert!(!stored.windows(key.len()).any(|window| window == key.as_bytes()));
     }
 }
 
@@ -173,7 +192,16 @@ fn a_long_conversation_is_summed_up_paid_for_and_can_be_taken_back() {
     let listed = workspace.nexus(&["sessions", "compactions", "--json"]).json();
     let undone = listed["compactions"].as_array().unwrap().iter().find(|one| one["id"] == id).unwrap();
     assert!(undone["undoneAt"].is_number() || undone["undoneAt"].is_string(), "{undone}");
+    // And without one, by the command that takes the workspace for a moment.
+    workspace.nexus(&["sessions", "compact", "chat:long"]).ok();
     daemon.stop();
+    let newest = || {
+        workspace.nexus(&["sessions", "compactions", "chat:long", "--json"]).json()["compactions"][0].clone()
+    };
+    let compaction = newest();
+    assert!(compaction["id"] != id && compaction["undoneAt"].is_null(), "{compaction}");
+    workspace.nexus(&["sessions", "undo", compaction["id"].as_str().unwrap()]).ok();
+    assert!(!newest()["undoneAt"].is_null(), "{}", newest());
 }
 
 #[test]

@@ -41,6 +41,13 @@ fn status_reports_a_workspace_that_sleeps() {
     assert_eq!(status["onboarded"], false);
     assert_eq!(status["bootstrap"]["needed"], true);
     assert!(workspace.nexus(&["status"]).ok().stdout.contains("not running"));
+    // The settings alone say which model it will be.
+    assert_eq!(status["model"], "nexus/guide", "{status}");
+    workspace.edit_config(|config| {
+        config["agent"]["model"] = serde_json::json!("ollama/llama3.2");
+    });
+    assert_eq!(workspace.nexus(&["status", "--json"]).json()["model"], "ollama/llama3.2");
+    assert!(workspace.nexus(&["status"]).ok().stdout.contains("ollama/llama3.2, once it runs"));
 }
 
 #[test]

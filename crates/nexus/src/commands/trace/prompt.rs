@@ -8,14 +8,23 @@ use crate::failure::{Exit, Failure, Outcome};
 use crate::output::{self, Format, shorten, single_line};
 
 /// Shows what a request's model was sent.
-pub(super) fn run(reports: &Reports, id: &RequestId, format: Format) -> Outcome {
-    let view = reports.prompt_view(id)?.ok_or_else(|| {
+pub(super) fn run(reports: &Reports, id: &RequestId, format: Format, full: bool) -> Outcome {
+    let view = reports.prompt_view(id, full)?.ok_or_else(|| {
         Failure::new(format!("nothing was sent to a model for {}", shorten(id.as_str(), 60)))
             .hint("nexus trace shows how far the request came")
             .exit(Exit::Missing)
     })?;
     match format {
         Format::Json => output::json(&view),
+        Format::Text if full => {
+            for part in &view.parts {
+                let head =
+                    format!("── {} · {} · {} bytes", part.section, single_line(&part.name), part.bytes);
+                let words = part.text.as_deref().unwrap_or("[its words are not kept]");
+                output::text(&format!("{head}\n{}\n", output::harmless(words.trim_end())))?;
+            }
+            Ok(())
+        }
         Format::Text => {
             output::table(&["SECTION", "PART", "BYTES", "NOTE"], rows(&view))?;
             for fact in &view.memory {

@@ -14,8 +14,11 @@ const LEFT_OVER_AFTER: Duration = Duration::from_secs(3600);
 const MOST_ENTRIES: usize = 20_000;
 
 pub(super) fn look(request: &DoctorRequest<'_>, checks: &mut Vec<Check>) {
+    // First, because making what is missing closes what is open on the way, and nobody would be told.
+    let mut of_rights = Vec::new();
+    rights(request, &mut of_rights);
     missing(request, checks);
-    rights(request, checks);
+    checks.append(&mut of_rights);
     texts(request, checks);
 }
 

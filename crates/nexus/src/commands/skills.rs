@@ -119,7 +119,9 @@ pub(crate) fn run(context: &Context, arguments: &Arguments) -> Outcome {
                 show(skill)?;
                 output::line("")?;
             }
-            output::line(&format!("{} skills written to {}", found.skills.len(), path.display()))
+            let count = found.skills.len();
+            let skills = if count == 1 { "skill" } else { "skills" };
+            output::line(&format!("{count} {skills} written to {}", path.display()))
         }
         Command::Verify { name, accept, json } => verify(&layout, name.as_deref(), *accept, *json),
     }

@@ -44,6 +44,7 @@ fn what_is_wrong_is_named_and_what_can_be_is_mended() {
     std::fs::remove_file(workspace.path("state/data/memory.db")).unwrap();
     let config = workspace.path("state/config.json");
     std::fs::set_permissions(&config, std::fs::Permissions::from_mode(0o644)).unwrap();
+    std::fs::set_permissions(workspace.path("state"), std::fs::Permissions::from_mode(0o755)).unwrap();
     let (found, code) = report(&workspace, &[]);
     assert_eq!(code, Some(1), "{found}");
     assert_eq!(conditions(&found, "folders"), ["broken"]);
@@ -57,6 +58,7 @@ fn what_is_wrong_is_named_and_what_can_be_is_mended() {
 
     let (mended, code) = report(&workspace, &["--fix"]);
     assert_eq!(code, Some(0), "{mended}");
+    assert_eq!(conditions(&mended, "rights"), ["fixed"], "whoever mends says so: {mended}");
     assert_eq!(std::fs::metadata(&config).unwrap().permissions().mode() & 0o777, 0o600);
     assert!(workspace.path("AGENTS.md").is_file());
     let (after, code) = report(&workspace, &[]);

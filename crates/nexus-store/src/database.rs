@@ -105,6 +105,15 @@ impl Database {
         self.inner.readers.run(job).await
     }
 
+    /// Like [`Database::read`], for jobs that look up a few rows by their keys and nothing more.
+    pub(crate) async fn look<T, F>(&self, job: F) -> Result<T, StoreError>
+    where
+        T: Send + 'static,
+        F: FnOnce(&Connection) -> Result<T, StoreError> + Send + 'static,
+    {
+        self.inner.readers.look(job).await
+    }
+
     /// Like [`Database::write`], for callers outside an async runtime.
     pub(crate) fn write_blocking<T, F>(&self, sync: Sync, job: F) -> Result<T, StoreError>
     where

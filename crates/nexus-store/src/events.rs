@@ -105,7 +105,7 @@ impl Events {
     /// See [`StoreError`].
     pub async fn get(&self, event_id: EventId) -> Result<Option<Event>, StoreError> {
         self.database
-            .read(move |connection| {
+            .look(move |connection| {
                 let mut statement = connection.prepare_cached("SELECT * FROM events WHERE id = ?1")?;
                 Ok(statement.query_row([event_id.as_str()], Event::from_row).optional()?)
             })
@@ -136,7 +136,7 @@ impl Events {
     /// # Errors
     /// See [`StoreError`].
     pub async fn inbox_state(&self, event_id: EventId) -> Result<Option<InboxState>, StoreError> {
-        self.database.read(move |connection| inbox_state(connection, &event_id)).await
+        self.database.look(move |connection| inbox_state(connection, &event_id)).await
     }
 
     /// Returns events whose content has any of the words, best match first.

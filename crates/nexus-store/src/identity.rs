@@ -122,7 +122,7 @@ impl Identity {
     /// # Errors
     /// See [`StoreError`].
     pub async fn owner(&self) -> Result<Option<Entity>, StoreError> {
-        self.database.read(owner).await
+        self.database.look(owner).await
     }
 
     /// Like [`Identity::owner`], for callers outside an async runtime.
@@ -138,7 +138,7 @@ impl Identity {
     /// # Errors
     /// See [`StoreError`].
     pub async fn entity(&self, id: EntityId) -> Result<Option<Entity>, StoreError> {
-        self.database.read(move |connection| entity(connection, &id)).await
+        self.database.look(move |connection| entity(connection, &id)).await
     }
 
     /// Gives an entity another name; returns false when there is none of that id.

@@ -64,6 +64,19 @@ impl Readers {
         ran.unwrap_or_else(|_| Err(StoreError::Panicked { path: self.source.path.clone() }))
     }
 
+    /// Runs a small job where it is: looking up a few rows by their keys takes less than waking a thread
+    /// for it. Goes to a blocking thread when every connection is taken.
+    pub(crate) async fn look<T, F>(self: &Arc<Self>, job: F) -> Result<T, StoreError>
+    where
+        T: Send + 'static,
+        F: FnOnce(&Connection) -> Result<T, StoreError> + Send + 'static,
+    {
+        match self.permits.try_acquire() {
+            Ok(_permit) => self.run_here(job),
+            Err(_) => self.run(job).await,
+        }
+    }
+
     /// Runs a job on the calling thread, for callers without an async runtime.
     pub(crate) fn run_here<T, F>(&self, job: F) -> Result<T, StoreError>
     where

@@ -58,7 +58,7 @@ impl Runtime {
     pub async fn kv_get(&self, key: &str) -> Result<Option<String>, StoreError> {
         let key = key.to_owned();
         self.database
-            .read(move |connection| {
+            .look(move |connection| {
                 let mut statement = connection.prepare_cached("SELECT value FROM kv WHERE key = ?1")?;
                 Ok(statement.query_row([key], |row| row.get(0)).optional()?)
             })

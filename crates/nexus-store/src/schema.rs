@@ -99,4 +99,5 @@ const EMBEDDINGS: &[Migration] = &[
 const RUNTIME: &[Migration] = &[
     Migration { name: "initial", sql: include_str!("../migrations/runtime/0001_initial.sql") },
     Migration { name: "usage_by_run", sql: include_str!("../migrations/runtime/0002_usage_by_run.sql") },
+    Migration { name: "usage_days", sql: include_str!("../migrations/runtime/0003_usage_days.sql") },
 ];

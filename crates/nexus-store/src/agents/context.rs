@@ -48,7 +48,7 @@ impl Agents {
     pub async fn turn_context(&self, turn: &TurnId) -> Result<Option<String>, StoreError> {
         let turn = turn.clone();
         self.database
-            .read(move |connection| {
+            .look(move |connection| {
                 let found: Option<Option<String>> = connection
                     .prepare_cached("SELECT context_json FROM turns WHERE id = ?1")?
                     .query_row([turn.as_str()], |row| row.get(0))

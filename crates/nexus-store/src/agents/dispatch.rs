@@ -155,7 +155,7 @@ impl Agents {
     /// The database cannot be read.
     pub async fn outstanding_workers(&self, parent: &SessionLabel) -> Result<u32, StoreError> {
         let parent = parent.clone();
-        self.database.read(move |connection| Ok(outstanding(connection, &parent)?)).await
+        self.database.look(move |connection| Ok(outstanding(connection, &parent)?)).await
     }
 }
 

@@ -126,7 +126,7 @@ impl Agents {
     /// The database cannot be read.
     pub async fn turn(&self, id: &TurnId) -> Result<Option<TurnRecord>, StoreError> {
         let id = id.clone();
-        self.database.read(move |connection| Ok(rows::load_turn(connection, &id)?)).await
+        self.database.look(move |connection| Ok(rows::load_turn(connection, &id)?)).await
     }
 }
 

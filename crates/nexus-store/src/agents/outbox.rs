@@ -39,7 +39,7 @@ impl Agents {
     pub async fn lines_of_request(&self, request: &RequestId) -> Result<Vec<OutboxRecord>, StoreError> {
         let request = request.clone();
         self.database
-            .read(move |connection| {
+            .look(move |connection| {
                 let lines = connection
                     .prepare_cached(concat!(
                         "SELECT ",
@@ -103,7 +103,7 @@ impl Agents {
     pub async fn replies_of(&self, request: &RequestId) -> Result<Vec<OutboxRecord>, StoreError> {
         let request = request.clone();
         self.database
-            .read(move |connection| {
+            .look(move |connection| {
                 let lines = connection
                     .prepare_cached(concat!(
                         "SELECT ",

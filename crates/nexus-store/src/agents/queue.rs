@@ -95,7 +95,7 @@ impl Agents {
     /// The database cannot be read.
     pub async fn item_of_request(&self, request: &RequestId) -> Result<Option<Item>, StoreError> {
         let request = request.clone();
-        self.database.read(move |connection| Ok(of_request(connection, &request)?)).await
+        self.database.look(move |connection| Ok(of_request(connection, &request)?)).await
     }
 
     /// Returns items that ended but are not yet told to `events.db` and `runtime.db` (S8).
@@ -139,7 +139,7 @@ impl Agents {
     pub async fn quiescence(&self, request: &RequestId) -> Result<Option<(RequestId, bool)>, StoreError> {
         let request = request.clone();
         self.database
-            .read(move |connection| {
+            .look(move |connection| {
                 let root: Option<String> = connection
                     .prepare_cached("SELECT root_request_id FROM queue_items WHERE request_id = ?1")?
                     .query_row([request.as_str()], |row| row.get(0))

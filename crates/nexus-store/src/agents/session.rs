@@ -16,7 +16,7 @@ impl Agents {
     /// The database cannot be read.
     pub async fn session(&self, label: &SessionLabel) -> Result<Option<SessionRecord>, StoreError> {
         let label = label.clone();
-        self.database.read(move |connection| Ok(find(connection, &label)?)).await
+        self.database.look(move |connection| Ok(find(connection, &label)?)).await
     }
 }
 

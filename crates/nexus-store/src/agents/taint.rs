@@ -48,7 +48,7 @@ impl Agents {
     /// The database cannot be read.
     pub async fn newest_taint(&self, label: &SessionLabel) -> Result<Option<TaintedTurn>, StoreError> {
         let label = label.clone();
-        self.database.read(move |connection| Ok(newest(connection, &label)?)).await
+        self.database.look(move |connection| Ok(newest(connection, &label)?)).await
     }
 }
 

@@ -133,7 +133,7 @@ impl Events {
     /// See [`StoreError`].
     pub async fn turn_rows(&self, events: Vec<EventId>) -> Result<Vec<i64>, StoreError> {
         self.database
-            .read(move |connection| {
+            .look(move |connection| {
                 let mut statement = connection.prepare_cached(
                     "SELECT turns.row FROM events JOIN turns ON turns.row = events.row
                      WHERE events.id IN (SELECT value FROM json_each(?1))",
@@ -189,7 +189,7 @@ impl Events {
     /// # Errors
     /// See [`StoreError`].
     pub async fn last_turn(&self) -> Result<i64, StoreError> {
-        self.database.read(last_row).await
+        self.database.look(last_row).await
     }
 
     /// Counts the turns that can be found.
@@ -210,7 +210,7 @@ impl Events {
     /// # Errors
     /// See [`StoreError`].
     pub async fn conversation_numbers(&self, keys: Vec<String>) -> Result<Vec<i64>, StoreError> {
-        self.database.read(move |connection| numbers(connection, &keys)).await
+        self.database.look(move |connection| numbers(connection, &keys)).await
     }
 
     /// Returns who spoke in these conversations, in all of them when none are given, those who spoke

@@ -119,7 +119,7 @@ impl Identity {
     pub async fn token_by_hash(&self, hash: &str) -> Result<Option<TokenRow>, StoreError> {
         let hash = hash.to_owned();
         self.database
-            .read(move |connection| {
+            .look(move |connection| {
                 let mut statement =
                     connection.prepare_cached("SELECT * FROM auth_tokens WHERE token_hash = ?1")?;
                 Ok(statement.query_row([hash], TokenRow::from_row).optional()?)

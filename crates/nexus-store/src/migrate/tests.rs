@@ -117,6 +117,33 @@ fn every_released_version_upgrades_with_a_row_in_every_table() {
 }
 
 #[test]
+fn sums_of_days_begin_with_what_the_ledger_holds() {
+    let connection = memory();
+    let known = DatabaseName::Runtime.migrations();
+    migrate(&connection, &path(), "runtime", &known[..2]).unwrap();
+    let add = |id: &str, day: &str| {
+        let sql = "INSERT INTO usage_ledger (id, at, day, provider, model, input_tokens, output_tokens, \
+                   cached_input_tokens, cache_write_tokens, cost_micro_usd) VALUES (?1, 1, ?2, 'p', 'm', 1, 20, 300, 4000, 7)";
+        connection.execute(sql, [id, day]).unwrap();
+    };
+    add("u1", "2026-01-01");
+    add("u2", "2026-01-01");
+    add("u3", "2026-01-02");
+    migrate(&connection, &path(), "runtime", known).unwrap();
+    add("u4", "2026-01-02");
+    add("u5", "2026-01-03");
+    let mut statement =
+        connection.prepare("SELECT day, tokens, cost_micro_usd FROM usage_days ORDER BY day").unwrap();
+    let days: Vec<(String, u64, u64)> = statement
+        .query_map([], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?)))
+        .unwrap()
+        .collect::<Result<_, _>>()
+        .unwrap();
+    let expected = [("2026-01-01", 8642, 14), ("2026-01-02", 8642, 14), ("2026-01-03", 4321, 7)];
+    assert_eq!(days, expected.map(|(day, tokens, cost)| (day.to_owned(), tokens, cost)));
+}
+
+#[test]
 fn a_step_that_fails_leaves_the_version_before_it() {
     const BROKEN: &[Migration] = &[
         Migration { name: "initial", sql: "CREATE TABLE a (id INTEGER PRIMARY KEY) STRICT;" },

@@ -63,7 +63,7 @@ impl Runtime {
     /// See [`StoreError`].
     pub async fn request(&self, id: RequestId) -> Result<Option<Request>, StoreError> {
         self.database
-            .read(move |connection| {
+            .look(move |connection| {
                 let mut statement =
                     connection.prepare_cached("SELECT * FROM nexus_requests WHERE id = ?1")?;
                 Ok(statement.query_row([id.as_str()], Request::from_row).optional()?)

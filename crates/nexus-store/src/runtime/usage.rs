@@ -3,7 +3,7 @@
 use nexus_base::clock::Timestamp;
 use nexus_base::failpoint;
 use nexus_base::id::{RequestId, SessionLabel, TurnId, new_ulid};
-use rusqlite::{Connection, params};
+use rusqlite::{Connection, OptionalExtension as _, params};
 
 use super::Runtime;
 use crate::error::StoreError;
@@ -117,7 +117,7 @@ impl Runtime {
     /// See [`StoreError`].
     pub async fn spent(&self, day: &str, run: Option<&RequestId>) -> Result<Spent, StoreError> {
         let (day, run) = (day.to_owned(), run.cloned());
-        self.database.read(move |connection| Ok(spent(connection, &day, run.as_ref())?)).await
+        self.database.look(move |connection| Ok(spent(connection, &day, run.as_ref())?)).await
     }
 
     /// Sums up the days from `first` to `last` by session, the dearest first.
@@ -218,21 +218,17 @@ fn add(connection: &Connection, usage: &NewUsage) -> Result<(), StoreError> {
 }
 
 fn spent(connection: &Connection, day: &str, run: Option<&RequestId>) -> rusqlite::Result<Spent> {
-    macro_rules! tokens {
-        () => {
-            "coalesce(sum(input_tokens + output_tokens + cached_input_tokens + cache_write_tokens), 0)"
-        };
-    }
     let (day_tokens, day_micro_usd) = connection
-        .prepare_cached(concat!(
-            "SELECT ",
-            tokens!(),
-            ", coalesce(sum(cost_micro_usd), 0) FROM usage_ledger WHERE day = ?1"
-        ))?
-        .query_row([day], |row| Ok((count(row, 0)?, count(row, 1)?)))?;
+        .prepare_cached("SELECT tokens, cost_micro_usd FROM usage_days WHERE day = ?1")?
+        .query_row([day], |row| Ok((count(row, 0)?, count(row, 1)?)))
+        .optional()?
+        .unwrap_or_default();
     let run_tokens = match run {
         Some(run) => connection
-            .prepare_cached(concat!("SELECT ", tokens!(), " FROM usage_ledger WHERE root_request_id = ?1"))?
+            .prepare_cached(
+                "SELECT coalesce(sum(input_tokens + output_tokens + cached_input_tokens + cache_write_tokens), 0) \
+                 FROM usage_ledger WHERE root_request_id = ?1",
+            )?
             .query_row([run.as_str()], |row| count(row, 0))?,
         None => 0,
     };

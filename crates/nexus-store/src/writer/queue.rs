@@ -12,6 +12,9 @@ use super::Job;
 const AWAITED_LIMIT: usize = 1024;
 /// Jobs in all at which a job without a waiter is refused.
 const TOTAL_LIMIT: usize = 16_384;
+/// How long jobs without a waiter stand before they are written: those of one message come within a
+/// few milliseconds of each other and share a commit then. The first job with a waiter ends the wait.
+const LINGER: Duration = Duration::from_millis(5);
 
 /// What the writer does next.
 pub(super) enum Next {
@@ -41,13 +44,22 @@ pub(crate) struct Queue {
 
 struct Waiting {
     jobs: VecDeque<(Job, Option<OwnedSemaphorePermit>)>,
+    /// Whether somebody waits for one of them.
+    is_awaited: bool,
     closed: bool,
+}
+
+/// Whether somebody waits for a job.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Waiter {
+    Some,
+    None,
 }
 
 impl Queue {
     pub(crate) fn new() -> Self {
         Self {
-            waiting: Mutex::new(Waiting { jobs: VecDeque::new(), closed: false }),
+            waiting: Mutex::new(Waiting { jobs: VecDeque::new(), is_awaited: false, closed: false }),
             changed: Condvar::new(),
             awaited: Arc::new(Semaphore::new(AWAITED_LIMIT)),
         }
@@ -57,17 +69,17 @@ impl Queue {
     pub(crate) async fn push(&self, job: Job) -> Result<(), Refused> {
         // The semaphore is never closed, so an error here cannot happen and only means "no permit".
         let permit = Arc::clone(&self.awaited).acquire_owned().await.ok();
-        self.add(job, permit, usize::MAX)
+        self.add(job, permit, Waiter::Some)
     }
 
     /// Queues a job whose caller blocks on it; each thread has at most one, so no further bound is needed.
     pub(crate) fn push_blocking(&self, job: Job) -> Result<(), Refused> {
-        self.add(job, None, usize::MAX)
+        self.add(job, None, Waiter::Some)
     }
 
     /// Queues a job nobody waits for, or refuses it when the queue is full.
     pub(crate) fn push_later(&self, job: Job) -> Result<(), Refused> {
-        self.add(job, None, TOTAL_LIMIT)
+        self.add(job, None, Waiter::None)
     }
 
     /// Lets the writer end once it has done what is queued.
@@ -95,22 +107,36 @@ impl Queue {
                 }
             };
         }
+        let linger =
+            |waiting: &mut Waiting| !waiting.is_awaited && !waiting.closed && waiting.jobs.len() < limit;
+        let (mut waiting, _) =
+            self.changed.wait_timeout_while(waiting, LINGER, linger).unwrap_or_else(PoisonError::into_inner);
         let count = waiting.jobs.len().min(limit);
-        Next::Jobs(waiting.jobs.drain(..count).map(|(job, _permit)| job).collect())
+        let jobs = waiting.jobs.drain(..count).map(|(job, _permit)| job).collect();
+        // Jobs left behind by the limit may be awaited ones, so the next call does not linger for them.
+        if waiting.jobs.is_empty() {
+            waiting.is_awaited = false;
+        }
+        Next::Jobs(jobs)
     }
 
-    fn add(&self, job: Job, permit: Option<OwnedSemaphorePermit>, limit: usize) -> Result<(), Refused> {
-        {
+    fn add(&self, job: Job, permit: Option<OwnedSemaphorePermit>, waiter: Waiter) -> Result<(), Refused> {
+        let wakes = {
             let mut waiting = self.lock();
             if waiting.closed {
                 return Err(Refused::Closed);
             }
-            if waiting.jobs.len() >= limit {
+            if waiter == Waiter::None && waiting.jobs.len() >= TOTAL_LIMIT {
                 return Err(Refused::Full);
             }
             waiting.jobs.push_back((job, permit));
+            waiting.is_awaited |= waiter == Waiter::Some;
+            // The writer sleeps or lingers; one more job that nobody waits for tells it nothing new.
+            waiter == Waiter::Some || waiting.jobs.len() == 1
+        };
+        if wakes {
+            self.changed.notify_one();
         }
-        self.changed.notify_one();
         Ok(())
     }
 

@@ -12,6 +12,7 @@ use clap::Args;
 
 mod asset;
 mod axes;
+pub(crate) mod frequency;
 mod maths;
 mod tensors;
 mod transformer;

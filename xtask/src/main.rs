@@ -42,6 +42,8 @@ enum Task {
     },
     /// Makes the embedder's asset from all-MiniLM-L6-v2.
     DistillEmbedder(distill::Options),
+    /// Count how often the embedder's vocabulary is met in a list of words.
+    CountTokens(distill::frequency::Options),
     /// Measures and prints the numbers beside their bars.
     #[command(subcommand)]
     Bench(bench::Bench),
@@ -64,6 +66,7 @@ fn main() -> Result<()> {
         Task::Schemas => schemas::write(),
         Task::Manual { binary } => manual::write(binary.as_deref()),
         Task::DistillEmbedder(options) => distill::run(&options),
+        Task::CountTokens(options) => distill::frequency::run(&options),
         Task::Bench(bench) => bench::run(&bench),
         Task::Transcript { binary } => transcript::write(binary.as_deref()),
         Task::HarnessE2e(options) => harness::run(&options),

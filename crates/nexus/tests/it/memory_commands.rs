@@ -160,3 +160,87 @@ fn recall_is_measured_on_conversations_of_ones_own() {
     assert_eq!(results[0]["ranked"].as_array().unwrap().len(), 3, "as many as there are");
     assert_eq!(run("store").code(), Some(2), "a store is measured once");
 }
+
+#[test]
+fn an_evaluation_takes_data_as_people_have_it_and_names_what_it_cannot_take() {
+    let workspace = Workspace::new(env!("CARGO_BIN_EXE_nexus"));
+    let path = |name: &str| workspace.home().join(name).display().to_string();
+    let put = |name: &str, text: &str| {
+        let file = workspace.home().join(name);
+        nexus_base::file::replace(&file, text.as_bytes(), 0o600, nexus_base::file::Durability::Crash)
+            .unwrap();
+    };
+    let eval = |number: usize| {
+        let (docs, queries, out) = (path("docs"), path("queries"), path("out"));
+        let store = path(&format!("store{number}"));
+        let words = [
+            "memory",
+            "eval",
+            "--docs",
+            &docs,
+            "--queries",
+            &queries,
+            "--out",
+            &out,
+            "--store",
+            &store,
+            "-k",
+            "5",
+        ];
+        workspace.nexus(&words)
+    };
+    let ranked = || -> Vec<Value> {
+        let text = std::fs::read_to_string(workspace.home().join("out")).unwrap();
+        text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+    };
+    // A byte order mark, Windows line ends, numbers for ids, the same id twice, odd and missing times, no
+    // speaker, other scripts, a document as long as a book.
+    let long = "pudding ".repeat(60_000);
+    put(
+        "docs",
+        &format!(
+            "\u{feff}{}\r\n{}\r\n\r\n{}\n{}\n{}\n{}\n",
+            json!({"id": 1, "ns": "a", "session_id": 7, "speaker": "Ann", "ts": 1_700_000_000, "text": "The boat is in Porto."}),
+            json!({"id": "d2", "ns": "a", "session_id": "s", "speaker": "Bo", "ts": "1:56 pm on 8 May, 2023", "text": "私は東京に住んでいます。"}),
+            json!({"id": "d3", "ns": "a", "text": "The kettle whistles.", "more": [1]}),
+            json!({"id": "d3", "ns": "a", "ts": "2023-05-08", "text": "The kettle is new."}),
+            json!({"id": "d4", "ns": "a", "ts": "2023/05/09", "speaker": null, "text": long}),
+            json!({"id": "d5", "ns": "b", "ts": "2023-05-08 13:56", "text": "Another boat is in Faro."}),
+        ),
+    );
+    put(
+        "queries",
+        &format!(
+            "{}\n{}\n{}\n{}\n{}\n",
+            json!({"id": "q1", "ns": "a", "query": "Where is the boat?"}),
+            json!({"id": 2, "ns": "a", "query": "東京", "ts": "never"}),
+            json!({"id": "q3", "ns": "a", "query": "kettle"}),
+            json!({"id": "q4", "ns": "a", "query": ""}),
+            json!({"id": "q5", "ns": "nowhere", "query": "boat"}),
+        ),
+    );
+    std::fs::create_dir(workspace.home().join("store0")).unwrap();
+    let told = eval(0).ok();
+    assert!(told.stderr.contains("6 documents, 5 queries"), "{told:?}");
+    assert!(told.stderr.contains("2 documents have no time"), "{told:?}");
+    let found = ranked();
+    assert_eq!((&found[0]["id"], &found[0]["ranked"][0]), (&json!("q1"), &json!("1")), "{found:?}");
+    assert!(!found[0].to_string().contains("d5"), "nothing of another conversation: {found:?}");
+    assert_eq!((&found[1]["id"], &found[1]["ranked"][0]), (&json!("2"), &json!("d2")), "{found:?}");
+    let kettles = found[2]["ranked"].as_array().unwrap();
+    assert_eq!(kettles.iter().filter(|id| **id == "d3").count(), 1, "{found:?}");
+    assert_eq!((&found[3]["ranked"], &found[4]["ranked"]), (&json!([]), &json!([])));
+    assert!(eval(0).stderr.contains("there already"));
+
+    put("docs", "");
+    eval(1).ok();
+    assert!(ranked().iter().all(|line| line["ranked"] == json!([])));
+    for (number, broken) in
+        ["{\"id\": \"d\", \"ns\": \"a\"}", "{\"id\": [1], \"text\": \"x\"}", "no json"].iter().enumerate()
+    {
+        put("docs", &format!("\n{broken}\n"));
+        let refused = eval(2 + number);
+        assert_eq!(refused.code(), Some(2), "{refused:?}");
+        assert!(refused.stderr.contains("docs line 2"), "{refused:?}");
+    }
+}

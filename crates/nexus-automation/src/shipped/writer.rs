@@ -3,7 +3,7 @@
 //! The processing log is its queue: an event stands in it once the writer is done with it, so whatever a
 //! crash took away is found again by what is missing there.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -252,6 +252,9 @@ impl Shared {
                 }
             }
         }
+        if thought.is_ok() {
+            self.name_sources(turns).await;
+        }
         let events = turns.iter().map(|turn| turn.event.clone()).collect();
         if let Err(error) = self.mark(events, &id).await {
             // They are found again at the next start.
@@ -273,6 +276,29 @@ impl Shared {
         }
     }
 
+    /// Facts of a whole conversation come from its last turn until each is traced to the words it has most
+    /// in common with: whoever forgets those words forgets the fact.
+    async fn name_sources(&self, turns: &[Heard]) {
+        let Some(last) = turns.last().filter(|_| turns.len() > 1) else { return };
+        let facts = match self.store.memory().facts_from(last.event.clone()).await {
+            Ok(facts) => facts,
+            Err(error) => return tracing::warn!(%error, "facts keep the last turn as their source"),
+        };
+        for fact in facts {
+            let wanted = words_of(&fact.text);
+            let shared = |turn: &&Heard| words_of(&turn.words).intersection(&wanted).count();
+            // Of equals the later one, which the fact is named after already.
+            let Some(turn) = turns.iter().max_by_key(shared).filter(|turn| turn.event != last.event) else {
+                continue;
+            };
+            let named = self.store.memory().set_source(fact.id, turn.event.clone()).await;
+            failpoint::hit("automation.source_named");
+            if let Err(error) = named {
+                tracing::warn!(%error, "a fact keeps the last turn as its source");
+            }
+        }
+    }
+
     async fn learn(&self, heard: &Heard) -> Result<usize, RunError> {
         let utterance = Utterance {
             text: heard.words.clone(),
@@ -291,6 +317,13 @@ impl Shared {
         failpoint::hit("memory.marked");
         Ok(())
     }
+}
+
+/// The longer words of a text, without their endings.
+fn words_of(text: &str) -> BTreeSet<String> {
+    let lower = text.to_lowercase();
+    let words = lower.split(|letter: char| !letter.is_alphanumeric());
+    words.filter(|word| word.chars().count() > 3).map(|word| word.chars().take(6).collect()).collect()
 }
 
 fn heard(run: &Run, event: EventId) -> Option<Heard> {

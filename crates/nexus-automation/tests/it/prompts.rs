@@ -194,3 +194,71 @@ async fn the_ends_of_the_prompts_of_both_memory_automations() {
         insta::assert_snapshot!(name, home.prompt());
     }
 }
+
+/// Keeps one fact of each turn, all with the source it was given.
+struct Keeper(nexus_store::Store);
+
+#[async_trait::async_trait]
+impl Think for Keeper {
+    fn has_model(&self) -> bool {
+        true
+    }
+
+    async fn take_turn(&self, ask: Ask) -> Result<Thought, RunError> {
+        for text in ["Ada's sister Grace lives in Lisbon.", "Ada keeps three bees."] {
+            let memory = Memory::new(&self.0);
+            let kept = memory.remember(text, ask.source.clone(), nexus_memory::Provenance::Agent).await;
+            kept.map_err(|error| RunError(error.to_string()))?;
+        }
+        Ok(Thought { text: "Kept.".to_owned(), calls: 2, ..Thought::default() })
+    }
+}
+
+#[tokio::test]
+async fn facts_of_a_conversation_are_traced_to_the_words_they_come_from() {
+    let place = Place::new();
+    place.seed().await;
+    let store = place.open();
+    let think = Arc::new(Keeper(store.clone())) as Arc<dyn Think>;
+    // Both turns are said before it is quiet.
+    let quiet = Arc::new(Quiet::new(Box::new(|| Duration::from_millis(500))));
+    let reflection = Arc::new(Reflection::new(
+        store.runtime().clone(),
+        Arc::clone(&think),
+        Arc::clone(&quiet),
+        Box::new(|| Duration::from_secs(600)),
+    ));
+    quiet.disturb();
+    let writer = Writer::new(WriterParts {
+        store: store.clone(),
+        layout: place.layout.clone(),
+        learn: Arc::new(NoRules),
+        think,
+        quiet: Arc::clone(&quiet),
+        reflection,
+        with_model: Box::new(|| true),
+        episodes: Box::new(|_| {}),
+    });
+    let row = store.runtime().automation("memory-writer").await.unwrap().unwrap();
+    for (event, words) in [("e1", "My sister Grace lives in Lisbon."), ("e2", "I keep three bees.")] {
+        let said = Occasion {
+            event_id: Some(EventId::new(event)),
+            session: Some(SessionLabel::new("dm:owner")),
+            data: json!({"voice": "owner", "words": words, "said": "I see.", "at": 1_770_000_000_000i64}),
+            ..Occasion::default()
+        };
+        writer.run(&run_of(row.clone(), HookPoint::AfterRunAgent, said)).await.unwrap();
+    }
+    let deadline = std::time::Instant::now() + Duration::from_secs(10);
+    while !store.memory().unprocessed(vec![EventId::new("e1")]).await.unwrap().is_empty() {
+        assert!(std::time::Instant::now() < deadline, "the writer never came to think");
+    }
+    let mut sources = Vec::new();
+    for event in ["e1", "e2"] {
+        let facts = store.memory().facts_from(EventId::new(event)).await.unwrap();
+        sources.push(facts.into_iter().map(|fact| fact.text).collect::<Vec<_>>());
+    }
+    assert_eq!(sources, [["Ada's sister Grace lives in Lisbon."], ["Ada keeps three bees."]]);
+    quiet.stop(Duration::from_secs(5)).await;
+    store.close().await;
+}

@@ -4,13 +4,14 @@
 use std::collections::HashMap;
 
 use nexus_base::clock::Timestamp;
-use nexus_base::id::{EntityId, EventId};
+use nexus_base::id::{EntityId, EventId, FactId};
 use rusqlite::{Connection, params};
 use serde_json::json;
 
 use super::{Fact, LISTING_LIMIT, Memory, facts, select};
 use crate::error::StoreError;
 use crate::search::{self, Words};
+use crate::writer::Sync;
 
 /// Whose facts are meant: those that are about these entities and about nobody else, and those that
 /// were learnt in these conversations.
@@ -159,6 +160,21 @@ impl Memory {
             .read(move |connection| {
                 let sql = select("WHERE facts.source_event_id = ?1 ORDER BY facts.row LIMIT 1000");
                 facts(connection, &sql, params![event.as_str()])
+            })
+            .await
+    }
+
+    /// Names another event as the one a fact was learnt from.
+    ///
+    /// # Errors
+    /// See [`StoreError`].
+    pub async fn set_source(&self, fact: FactId, event: EventId) -> Result<(), StoreError> {
+        self.database
+            .write(Sync::Normal, move |connection| {
+                connection
+                    .prepare_cached("UPDATE facts SET source_event_id = ?2 WHERE id = ?1")?
+                    .execute(params![fact.as_str(), event.as_str()])?;
+                Ok(())
             })
             .await
     }

@@ -10,9 +10,9 @@ use serde_json::Value;
 
 use crate::coordination;
 use crate::memory_tools;
-use crate::ports::Call;
+use crate::ports::{Call, LedgerError};
 use crate::project_tool::{PROJECT, ProjectTool};
-use crate::scope::{Done, Scope};
+use crate::scope::{Done, RunFacts, Scope};
 use crate::tools::{Artifacts, FileTools};
 use crate::turn::Role;
 use crate::web::Web;
@@ -108,6 +108,11 @@ impl Toolbox {
     pub fn only(mut self, names: &[&str]) -> Self {
         self.specs = self.specs.iter().filter(|spec| names.contains(&spec.name.as_str())).cloned().collect();
         self
+    }
+
+    /// Settles what a call that a death cut off has left behind.
+    pub(crate) async fn settle(&self, call: &Call, run: &RunFacts) -> Result<(), LedgerError> {
+        self.files.settle(&call.id, run).await
     }
 
     /// Hides known secrets in a text.

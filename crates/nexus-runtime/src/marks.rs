@@ -95,6 +95,16 @@ impl FileMarks for KeptMarks {
         self.change(MarkChange { ended: Some(marker.call.clone()), removed: Vec::new(), added }).await
     }
 
+    async fn cut_off(&self, call: &ToolCallId) -> Result<Option<Marker>, LedgerError> {
+        let known = self.known().await?.lock().unwrap_or_else(PoisonError::into_inner);
+        let mark = known.values().find(|mark| mark.call.as_ref() == Some(call));
+        Ok(mark.map(|mark| Marker {
+            call: call.clone(),
+            request: mark.request.clone(),
+            sources: mark.sources.clone(),
+        }))
+    }
+
     async fn clear(&self, path: &Path) -> Result<(), LedgerError> {
         self.change(MarkChange { removed: vec![self.named(path)], ..MarkChange::default() }).await
     }

@@ -6,10 +6,10 @@ use std::path::{Path, PathBuf};
 
 use nexus_base::failpoint;
 use nexus_base::file::Durability;
-use nexus_base::id::new_ulid;
+use nexus_base::id::{RequestId, ToolCallId, new_ulid};
 use nexus_base::jail::{EntryKind, Jail, JailError};
 
-use super::{Author, Changes, Entry, Image, LONGEST_FILE, hash_of, store};
+use super::{Author, Changes, Entry, Image, LONGEST_FILE, Record, hash_of, store};
 
 /// The most files and bytes of a folder that is kept before a command.
 const MOST_FILES: usize = 2_000;
@@ -60,6 +60,32 @@ impl Changes {
         record.write(&run, &snapshot.name, Durability::Crash)?;
         failpoint::hit("undo.folder_kept");
         Ok(snapshot)
+    }
+}
+
+impl Changes {
+    /// Returns the files of a folder that differ from what was kept before a command that a death cut off; none
+    /// when nobody can know.
+    pub(crate) fn since_command(
+        &self,
+        run: &RequestId,
+        call: &ToolCallId,
+        folder: &Path,
+    ) -> Option<Vec<PathBuf>> {
+        let records = self.jail.sub(run.as_str()).ok()?;
+        let names = records.list(".").ok()?.into_iter().map(|entry| PathBuf::from(&entry.name));
+        let record = names
+            .filter(|name| name.extension().is_some_and(|extension| extension == "json"))
+            .filter_map(|name| serde_json::from_slice(&records.read(&name, LONGEST_FILE).ok()?).ok())
+            .find(|record: &Record| record.call == call.as_str())?;
+        let jail = Jail::open(folder).ok().filter(|_| record.uncovered.is_none())?;
+        let before: BTreeMap<&Path, &Image> =
+            record.entries.iter().map(|entry| (entry.inside.as_path(), &entry.before)).collect();
+        let found = files_of(&jail).ok()?.into_iter();
+        let changed = found.filter(|(inside, _)| {
+            before.get(inside.as_path()).is_none_or(|before| **before != image_now(&jail, inside))
+        });
+        Some(changed.map(|(inside, _)| folder.join(inside)).collect())
     }
 }
 

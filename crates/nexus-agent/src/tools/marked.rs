@@ -2,10 +2,13 @@
 
 use std::path::Path;
 
+use nexus_base::id::ToolCallId;
+
 use super::arguments::Arguments;
 use super::{FileTools, Standing, Tool, Trail};
 use crate::marks::{Mark, Marker, covering, source};
-use crate::scope::{Done, Scope};
+use crate::ports::LedgerError;
+use crate::scope::{Done, RunFacts, Scope};
 
 impl FileTools {
     /// Runs a tool that only looks; a run that is shown words of a marked file is told so, and tainted.
@@ -85,6 +88,28 @@ impl FileTools {
             // What does not fit is answered with lines of the file.
             (Tool::Edit, Some(mark)) => self.tell(done, &place, &mark),
             (_, _) => done,
+        }
+    }
+
+    /// Settles the marks of a command that a death cut off: what it changed is marked instead of its folder.
+    pub(crate) async fn settle(&self, call: &ToolCallId, run: &RunFacts) -> Result<(), LedgerError> {
+        let (Some(marks), Some(shell), Some(changes)) = (&self.marks, &self.shell, &self.changes) else {
+            return Ok(());
+        };
+        let Some(marker) = marks.cut_off(call).await? else { return Ok(()) };
+        let (changes, folder) = (changes.clone(), shell.folder.clone());
+        let (root, call) = (run.root_request_id.clone(), call.clone());
+        let looked = tokio::task::spawn_blocking(move || {
+            let changed = changes.since_command(&root, &call, &folder);
+            changed.unwrap_or_else(|| vec![folder])
+        });
+        match looked.await {
+            Ok(changed) => marks.end_command(&marker, changed).await,
+            // The folder stays marked, which is safe.
+            Err(error) => {
+                tracing::warn!(%error, "what a command changed before a death could not be looked up");
+                Ok(())
+            }
         }
     }
 

@@ -83,6 +83,7 @@ impl Agent {
                     let _waits = self.run_group(std::slice::from_ref(&call), input).await?;
                 }
                 Replay::Unsafe => {
+                    self.parts.toolbox.settle(&call, &input.run).await?;
                     self.answer(&call, ToolOutput::error(OUTCOME_UNKNOWN), CallEnd::Interrupted, input)
                         .await?;
                 }

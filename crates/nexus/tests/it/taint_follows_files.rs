@@ -107,17 +107,26 @@ fn what_a_tainted_run_wrote_taints_whoever_reads_it() {
     stage.leaves_clean("chat:anew", json!(["write", {"path": "report.md", "content": "our own words\n"}]));
     stage.leaves_clean("chat:reread", read("report.md"));
 
-    // Marks outlive the daemon; and a command that a death cut off leaves its folder marked.
-    let Stage { scripted, .. } = stage;
-    let Scripted { workspace, daemon, .. } = scripted;
+    // Marks outlive the daemon, also one that dies while a command has changed something: the folder counts
+    // until the turn goes on, the file from then on.
+    let Stage { scripted, page, .. } = stage;
+    let Scripted { workspace, daemon, server: _server, .. } = scripted;
     daemon.stop();
+    let dying = Daemon::start(&workspace, &DaemonOptions::dying_at("tool.bash.ran"));
+    let calls = json!([["web_fetch", {"url": format!("{page}/page")}], bash("echo mine > late.txt")]);
+    let said = json!({"message": format!("WORK {calls} mark-late"), "session": "chat:death"});
+    let accepted = dying.post("/api/chat", &said).json();
+    let request = accepted["requestId"].as_str().unwrap().to_owned();
+    dying.wait_for_end(Duration::from_secs(60));
     let daemon = Daemon::start(&workspace, &DaemonOptions::default());
+    let waited = daemon.get(&format!("/api/chat/wait?request={request}&timeoutMs=60000")).json();
+    assert_eq!(waited["quiescent"], true, "{waited}\n{}", daemon.log());
     let listed =
         nexus_store::Store::open(&workspace.path("state/data"), nexus_store::OpenMode::ReadOnly).unwrap();
     let tokio = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     let marks = tokio.block_on(listed.agents().file_marks()).unwrap();
     let paths: Vec<&str> = marks.iter().map(|mark| mark.path.as_str()).collect();
-    assert_eq!(paths, ["home/kept/made.txt", "home/notes/made.txt"]);
+    assert_eq!(paths, ["home/kept/made.txt", "home/late.txt", "home/notes/made.txt"]);
     assert!(marks.iter().all(|mark| mark.call.is_none() && mark.sources.contains("/page")), "{marks:?}");
     daemon.stop();
 }

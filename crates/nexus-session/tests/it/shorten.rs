@@ -47,9 +47,8 @@ async fn what_was_said_before_the_last_turns_becomes_a_summary_once() {
     assert_eq!((done.new.cause, done.new.turns_summarized), (CompactionCause::Asked, 2));
     assert_eq!(done.new.summary.as_deref(), Some("They counted."));
     assert!(done.new.tokens_before > 0);
-    let published = room.watcher.events.lock().unwrap();
-    assert!(published.iter().any(|event| matches!(event, BusBody::Compacted { turns: 2, .. })));
-    drop(published);
+    let is_told = |event: &BusBody| matches!(event, BusBody::Compacted { turns: 2, .. });
+    assert!(room.watcher.events.lock().unwrap().iter().any(is_told));
     let again = room.broker.shorten(&owner(), Wish::Compact).await.unwrap();
     assert!(matches!(again, Shortening::Nothing { .. }), "{again:?}");
     let request = room.say("qq and on", ItemMode::Followup).await;

@@ -88,10 +88,8 @@ fn t22_a_socket_without_handshake_ends_and_a_client_that_does_not_read_is_droppe
     assert_eq!(figure(&daemon, "nexus_slow_clients_dropped_total"), 0);
     let mut asked = 0;
     until("the client that does not read to be dropped", WITHIN, || {
-        for _ in 0..50 {
-            // It may be gone, or the daemon may have stopped taking more.
-            asked += usize::from(greedy.write_all(&ask).is_ok());
-        }
+        // Until it is gone, or the daemon has stopped taking more.
+        asked += (0..50).take_while(|_| greedy.write_all(&ask).is_ok()).count();
         (figure(&daemon, "nexus_slow_clients_dropped_total") == 1).then_some(())
     });
     assert!(asked > 100, "{asked} questions");

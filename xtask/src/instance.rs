@@ -13,6 +13,8 @@ use nexus_client::Client;
 use rustix::process::{Pid, Signal};
 use secrecy::SecretString;
 
+/// What the kernel counts processor time in, on every Linux there is.
+const MILLISECONDS_A_TICK: u64 = 10;
 /// Longest a start or stop may take before the run is given up.
 const PATIENCE: Duration = Duration::from_secs(60);
 /// Between two looks at a port that does not answer yet; the measured start is off by this much at most.
@@ -159,6 +161,20 @@ impl Instance {
             child.wait().context("waiting for the killed daemon")?;
         }
         Ok(())
+    }
+
+    /// Returns the processor time the daemon has taken so far, all threads together.
+    pub(crate) fn processor_time(&self) -> Result<Duration> {
+        let pid = self.pid().context("no daemon runs")?;
+        let path = format!("/proc/{}/stat", pid.as_raw_nonzero());
+        let stat = std::fs::read_to_string(&path).with_context(|| format!("reading {path}"))?;
+        // The second field is the program's name and may hold anything; what follows its bracket counts.
+        let fields: Vec<&str> =
+            stat.rsplit_once(')').map(|(_, rest)| rest.split_whitespace().collect()).unwrap_or_default();
+        let ticks = |field: usize| fields.get(field).and_then(|text| text.parse::<u64>().ok());
+        let (user, system) =
+            ticks(11).zip(ticks(12)).with_context(|| format!("{path} is not as expected"))?;
+        Ok(Duration::from_millis((user + system) * MILLISECONDS_A_TICK))
     }
 
     /// Ends the daemon gracefully and returns how long it took.

@@ -151,11 +151,11 @@ impl Observer for Recorder {
 
     async fn project(&self, ended: &Ended<'_>) -> Result<(), StoreError> {
         let started = Timestamp::now();
-        for line in ended.lines {
-            self.store.events().insert_outbound(self.outbound(ended, line)).await?;
-        }
-        if let Some(event) = &ended.item.new.source_event_id {
-            self.store.events().close_inbox(event.clone(), inbox_outcome(ended.item.outcome)).await?;
+        let said: Vec<NewEvent> = ended.lines.iter().map(|line| self.outbound(ended, line)).collect();
+        let event = ended.item.new.source_event_id.clone();
+        let closed = event.map(|event| (event, inbox_outcome(ended.item.outcome)));
+        if !said.is_empty() || closed.is_some() {
+            self.store.events().answered(said, closed).await?;
         }
         let now = Timestamp::now();
         let update = RequestUpdate {
@@ -183,8 +183,7 @@ impl Observer for Recorder {
         };
         let status = request_status(ended.item);
         // The row may be missing after a power loss, which may take unsynced trace rows with it.
-        self.store.runtime().request_started(begun(ended.item)).await?;
-        self.store.runtime().request_finished(ended.item.new.request_id.clone(), status, update).await?;
+        self.store.runtime().request_ended(begun(ended.item), status, update).await?;
         if let Some(automations) = self.automations.get() {
             automations.ended(ended).await?;
         }

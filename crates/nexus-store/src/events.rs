@@ -76,6 +76,29 @@ impl Events {
         self.database.write(Sync::Normal, move |connection| insert(connection, &event)).await
     }
 
+    /// Stores what was said in answer to an event and records how that event ended, both or neither.
+    /// Repeatable: what is there stays, and so does the first end.
+    ///
+    /// # Errors
+    /// See [`StoreError`].
+    pub async fn answered(
+        &self,
+        said: Vec<NewEvent>,
+        ended: Option<(EventId, InboxOutcome)>,
+    ) -> Result<(), StoreError> {
+        self.database
+            .write(Sync::Normal, move |connection| {
+                for event in &said {
+                    insert(connection, event)?;
+                }
+                if let Some((event, outcome)) = &ended {
+                    close_inbox(connection, event, *outcome)?;
+                }
+                Ok(())
+            })
+            .await
+    }
+
     /// Like [`Events::insert_outbound`], ordered with the other writes but not awaited.
     pub fn insert_outbound_later(&self, event: NewEvent) {
         self.database.write_later(move |connection| insert(connection, &event).map(drop));

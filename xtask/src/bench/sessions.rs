@@ -36,6 +36,7 @@ pub(crate) fn measure(binary: &Path, _options: &Options, tokio: &Runtime, report
     });
     let mut instance = model::instance(binary, &server)?;
     instance.start()?;
+    let before = instance.processor_time()?;
     let (samples, highest) = tokio.block_on(async {
         let mut tasks = tokio::task::JoinSet::new();
         let together = Arc::new(tokio::sync::Barrier::new(SESSIONS));
@@ -88,6 +89,9 @@ pub(crate) fn measure(binary: &Path, _options: &Options, tokio: &Runtime, report
         ),
         Verdict::of(p95 <= P95),
     );
+    let messages = u32::try_from(SESSIONS * (ROUNDS + 1))?;
+    let each = (instance.processor_time()? - before) / messages;
+    report.row("  processor time a message takes", "–", show(each), Verdict::Note);
     report.row(
         "  highest memory meanwhile",
         "≤ 200 MB",

@@ -26,14 +26,18 @@ pub(crate) fn measure(binary: &Path, options: &Options, tokio: &Runtime, report:
     let mut instance = Instance::new(binary)?;
     instance.start()?;
     let client = instance.client()?;
-    let (acknowledged, answered, early, stages) = tokio.block_on(async {
+    let (acknowledged, answered, early, stages, processor) = tokio.block_on(async {
         onboard(&client).await?;
         let mut events = client.events(None, None).await.context("opening the event stream")?;
         let mut acknowledged = Samples::default();
         let mut answered = Samples::default();
         let mut requests = Vec::new();
         let mut early = Samples::default();
+        let mut before = Duration::ZERO;
         for round in 0..WARM_UP + options.turns {
+            if round == WARM_UP {
+                before = instance.processor_time()?;
+            }
             let times = plain_turn(&client, &mut events).await?;
             if round >= WARM_UP {
                 acknowledged.push(times.acknowledged);
@@ -44,6 +48,8 @@ pub(crate) fn measure(binary: &Path, options: &Options, tokio: &Runtime, report:
                 requests.push(times.request);
             }
         }
+        let turns = u32::try_from(options.turns.max(1))?;
+        let processor = (instance.processor_time()? - before) / turns;
         let mut stages: BTreeMap<(usize, String), Samples> = BTreeMap::new();
         for request in requests.iter().rev().take(100) {
             let view = client.request(request).await.context("reading a trace")?;
@@ -52,7 +58,7 @@ pub(crate) fn measure(binary: &Path, options: &Options, tokio: &Runtime, report:
                 samples.push(Duration::from_micros(stage.duration_us));
             }
         }
-        anyhow::Ok((acknowledged, answered, early, stages))
+        anyhow::Ok((acknowledged, answered, early, stages, processor))
     })?;
     report.times("message → acknowledged", "–", &acknowledged, None);
     report.times("message → reply readable", "≤ 15 ms, p99 ≤ 40 ms", &answered, millis(15));
@@ -60,6 +66,7 @@ pub(crate) fn measure(binary: &Path, options: &Options, tokio: &Runtime, report:
     if answered.p99() > Duration::from_millis(40) {
         report.row("  its p99", "≤ 40 ms", show(answered.p99()), Verdict::Missed);
     }
+    report.row("  processor time a turn takes", "–", show(processor), Verdict::Note);
     for ((order, stage), samples) in &stages {
         report.times(&format!("  stage {order}: {stage}"), "–", samples, None);
     }

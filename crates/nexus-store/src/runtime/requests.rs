@@ -57,6 +57,24 @@ impl Runtime {
         self.database.write(Sync::Normal, move |connection| finished(connection, &id, status, update)).await
     }
 
+    /// Ends a request with `status`, opening its row first if it is missing.
+    ///
+    /// # Errors
+    /// See [`StoreError`].
+    pub async fn request_ended(
+        &self,
+        request: NewRequest,
+        status: RequestStatus,
+        update: RequestUpdate,
+    ) -> Result<(), StoreError> {
+        self.database
+            .write(Sync::Normal, move |connection| {
+                started(connection, &request)?;
+                finished(connection, &request.id, status, update).map(drop)
+            })
+            .await
+    }
+
     /// Returns one request.
     ///
     /// # Errors

@@ -28,7 +28,7 @@ const SHOWN_LETTERS: usize = 200;
 #[derive(Debug)]
 pub(super) enum Decided {
     /// It runs.
-    Run(Run),
+    Run(Box<Run>),
     /// It waits for the owner's answer to this question.
     Held { question: String },
     /// It ended here and is closed.
@@ -176,7 +176,7 @@ impl Pipeline {
                 self.close_handled(event, request, &run, &handled).await?;
                 Ok(Decided::Ended)
             }
-            None => Ok(Decided::Run(run)),
+            None => Ok(Decided::Run(Box::new(run))),
         }
     }
 

@@ -147,6 +147,11 @@ impl Index {
         holds
     }
 
+    /// Tells whether both kinds are held.
+    pub(crate) fn is_loaded(&self) -> bool {
+        [&self.turns, &self.facts].iter().all(|shelf| shelf.through().is_some())
+    }
+
     /// Returns the name of what makes the vectors.
     pub(crate) fn model(&self) -> &str {
         &self.model

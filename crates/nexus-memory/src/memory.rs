@@ -186,6 +186,20 @@ impl Memory {
         Ok(facts + self.index.catch_up(VectorKind::Turn, limit).await?)
     }
 
+    /// Tells whether the vectors are at hand, so that a question need not wait for them.
+    pub fn is_warm(&self) -> bool {
+        self.index.is_loaded()
+    }
+
+    /// Loads the vectors before anybody asks.
+    ///
+    /// # Errors
+    /// See [`MemoryError`].
+    pub async fn warm_up(&self) -> Result<(), MemoryError> {
+        tokio::try_join!(self.index.catch_up(VectorKind::Fact, 0), self.index.catch_up(VectorKind::Turn, 0))?;
+        Ok(())
+    }
+
     /// Returns how many rows have no vector yet, without loading any.
     ///
     /// # Errors

@@ -40,6 +40,8 @@ pub(crate) use self::stages::OnTheWay;
 use self::think::Thinker;
 use self::turn::TurnHooks;
 
+/// The automation that reads memory before workers start.
+const READER: &str = "memory-reader";
 /// How long automations may go on after a stop was asked for.
 const PATIENCE: Duration = Duration::from_secs(5);
 
@@ -208,6 +210,21 @@ impl Automations {
             return Merged::default();
         }
         self.runner.fire(hook, occasion()).await
+    }
+
+    /// Loads memory's vectors while the manager's model thinks: the reader of a worker it may send finds them
+    /// there, also after a rest.
+    pub(crate) fn warm_memory(&self) {
+        let memory = &self.learn.0;
+        if memory.is_warm() || !self.runner.is_active(READER) {
+            return;
+        }
+        let memory = memory.clone();
+        self.runner.spawn(async move {
+            if let Err(error) = memory.warm_up().await {
+                tracing::warn!(%error, "memory could not be made ready");
+            }
+        });
     }
 
     /// Tells them that the daemon goes down, and gives them a moment.

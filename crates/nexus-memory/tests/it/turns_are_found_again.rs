@@ -172,7 +172,10 @@ async fn vectors_survive_a_restart_and_are_let_go_when_idle() {
     let before = place.recall(turns("stars and planets at night")).await;
     assert_eq!(place.memory.not_indexed().await.unwrap(), 0);
     assert!(place.memory.rest(Duration::from_secs(3600)), "just used");
+    place.memory.warm_up().await.unwrap();
+    assert!(place.memory.is_warm());
     assert!(!place.memory.rest(Duration::ZERO), "idle");
+    assert!(!place.memory.is_warm());
     assert_eq!(place.recall(turns("stars and planets at night")).await, before, "loaded again");
     place.store.close().await;
     let store = Store::open(place.folder.path(), OpenMode::ReadOnly).unwrap();

@@ -84,6 +84,9 @@ impl Hooks for TurnHooks {
         if self.is_first {
             automations.detached(HookPoint::SessionStart, || self.occasion(turn, json!({"role": role})));
         }
+        if turn.role == Role::Manager {
+            automations.warm_memory();
+        }
         if self.is_first && turn.role == Role::Manager {
             if self.event.is_some() {
                 automations.commanded(HookPoint::CommandNew, &turn.session);

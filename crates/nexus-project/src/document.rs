@@ -114,6 +114,21 @@ pub(crate) fn write_text(path: &Path, text: &str, durability: Durability) -> Res
     Ok(())
 }
 
+/// Takes the file at `path` away to `aside`, in the place of what was taken there before, and says whether one was
+/// there. Removing a file may wait until what was written to it last is on disk; moving it does not.
+pub(crate) fn retire(path: &Path, aside: &Path) -> Result<bool, ProjectError> {
+    failpoint::hit("project.remove");
+    match fs::rename(path, aside) {
+        Ok(()) => {
+            failpoint::hit("project.removed");
+            Ok(true)
+        }
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(false),
+        // Something stands in the way there; it is not worth keeping the file for.
+        Err(_) => remove(path),
+    }
+}
+
 /// Removes the file at `path` and says whether one was there.
 pub(crate) fn remove(path: &Path) -> Result<bool, ProjectError> {
     failpoint::hit("project.remove");

@@ -76,13 +76,22 @@ impl Project {
         let (total_cycles, step) = self.append(lock, &cycle, sources)?;
         let mut deleted = Vec::new();
         for source in sources {
-            if document::remove(&source.path)? {
-                let name = source.path.file_name().unwrap_or_default();
-                deleted.push(name.to_string_lossy().into_owned());
+            let name = source.path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+            if document::retire(&source.path, &self.closed(&name))? {
+                deleted.push(name);
             }
         }
         step.end(lock).map_err(|error| ProjectError::file("locking", self.queue(), error))?;
+        self.tidy(&deleted);
         Ok(Archived { completed_at, branch, total_cycles, deleted })
+    }
+
+    /// Removes what was moved aside, beside the caller: freeing a file that was just written takes longer than all the
+    /// rest. What stays, because nobody came to it, goes with the next one.
+    fn tidy(&self, names: &[String]) {
+        let asides: Vec<PathBuf> = names.iter().map(|name| self.closed(name)).collect();
+        let remove = move || asides.iter().for_each(|aside| drop(std::fs::remove_file(aside)));
+        drop(std::thread::Builder::new().name("project-tidy".to_owned()).spawn(remove));
     }
 
     /// Returns the highest plan id among archived cycles.

@@ -167,6 +167,11 @@ impl Project {
         self.own().join("archive-journal.bin")
     }
 
+    /// Where a file goes that was archived, until the next one is.
+    pub(crate) fn closed(&self, name: &str) -> PathBuf {
+        self.own().join(format!("closed-{name}"))
+    }
+
     /// What is remembered about the history, derived from it.
     pub(crate) fn memory(&self) -> PathBuf {
         self.own().join("history-index.bin")

@@ -89,7 +89,7 @@ impl Project {
         for removal in record.sources.iter().filter(known) {
             let source = self.state().join(&removal.name);
             if document::read_bytes(&source)?.is_some_and(|bytes| hash(&bytes) == removal.hash) {
-                document::remove(&source)?;
+                document::retire(&source, &self.closed(&removal.name))?;
             }
         }
         Ok(())

@@ -22,6 +22,7 @@ pub(crate) fn message(text: &str, session: Option<&str>) -> ChatSend {
         idempotency_key: None,
         project: None,
         queue_mode: Some(QueueMode::Followup),
+        model: None,
     }
 }
 

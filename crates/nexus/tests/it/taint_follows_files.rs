@@ -41,7 +41,7 @@ impl Stage {
 
     /// Has a fresh conversation make one call, and tells whether its commands have the network afterwards.
     fn is_clean_after(&self, session: &str, call: Value) -> (bool, Done) {
-        let done = self.scripted.work_in(session, &json!([call, self.connect]));
+        let done = self.scripted.work_in(session, &Value::Array(vec![call, self.connect.clone()]));
         (done.results[1].contains("connected"), done)
     }
 

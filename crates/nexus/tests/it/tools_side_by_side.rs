@@ -77,8 +77,8 @@ fn calls_that_look_overlap_and_the_others_keep_their_place() {
     assert_eq!(waited["quiescent"], true, "{waited}\n{}", daemon.log());
 
     let asked = server.asked();
-    let told = asked.iter().filter(|asked| !asked.has_tool("wait")).map(|asked| asked.results());
-    let results: Vec<String> = told.last().unwrap().into_iter().map(|(_, text)| text).collect();
+    let mut told = asked.iter().filter(|asked| !asked.has_tool("wait")).map(|asked| asked.results());
+    let results: Vec<String> = told.next_back().unwrap().into_iter().map(|(_, text)| text).collect();
     assert_eq!(results.len(), PAGES + 5, "{results:?}");
     assert!(results[0].contains("does not exist"), "{results:?}");
     assert!(results[1].starts_with("made home/note.md"), "{results:?}");

@@ -131,8 +131,9 @@ pub(crate) async fn serve(shared: &Arc<Shared>, label: &SessionLabel) -> bool {
         return false;
     }
     for Waiting { wish, answer } in wishes {
-        // Whoever hung up before its turn came has changed their mind.
-        if answer.is_closed() {
+        // Whoever hung up before its turn came has changed their mind; a daemon that stops begins nothing, and
+        // letting go of the answer says so.
+        if answer.is_closed() || shared.stopping.is_cancelled() {
             continue;
         }
         let done = carry_out(shared, label, wish).await.unwrap_or_else(|error| {
@@ -163,6 +164,10 @@ async fn carry_out(shared: &Arc<Shared>, label: &SessionLabel, wish: Wish) -> Re
             let cancel = CancellationToken::new();
             // Whoever stops the session's turn stops this.
             shared.live.begin(label, TurnId::generate(), Vec::new(), cancel.clone());
+            if shared.stopping.is_cancelled() {
+                // It came too late to be told by those who stop everything.
+                cancel.cancel();
+            }
             let words = past_turn(&turn).messages.into_iter().find_map(|message| match message {
                 nexus_agent::history::PastMessage::User { text, .. } => Some(text),
                 nexus_agent::history::PastMessage::Assistant { .. } => None,

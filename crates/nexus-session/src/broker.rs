@@ -1,7 +1,8 @@
 //! The door of the sessions room: admit, abort, wait, recover, drain.
 
-use std::sync::Arc;
+use std::collections::HashSet;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use nexus_base::id::{BootId, CompactionId, QueueItemId, RequestId, SessionLabel};
@@ -78,6 +79,8 @@ pub(crate) struct Shared {
     pub(crate) waiters: Waiters,
     pub(crate) pasts: Pasts,
     pub(crate) wishes: Wishes,
+    /// Sessions whose reports have waited for their siblings long enough.
+    ripe: Mutex<HashSet<SessionLabel>>,
     /// Set while nothing may start by itself.
     pub(crate) is_quiet: AtomicBool,
 }
@@ -107,6 +110,7 @@ impl Broker {
                 waiters: Waiters::default(),
                 pasts: Pasts::default(),
                 wishes: Wishes::default(),
+                ripe: Mutex::default(),
                 is_quiet: AtomicBool::new(false),
             }),
         }
@@ -185,7 +189,8 @@ impl Broker {
     pub async fn resume(&self) -> Result<usize, StoreError> {
         let sessions = self.shared.parts.agents.sessions_with_work().await?;
         for label in &sessions {
-            self.shared.wake(label);
+            // Whoever counted the time for their reports ended with the last life.
+            self.shared.wake_ripe(label);
         }
         Ok(sessions.len())
     }
@@ -338,18 +343,34 @@ impl Shared {
     /// Wakes a session for a worker's result: at once when no sibling is out, otherwise after the
     /// debounce, so that a fan-out costs one turn and not one for each worker.
     pub(crate) async fn wake_for_result(self: &Arc<Self>, label: &SessionLabel) {
-        let outstanding = self.parts.agents.outstanding_workers(label).await.unwrap_or(0);
-        if outstanding == 0 {
-            self.wake(label);
-            return;
+        match self.parts.agents.outstanding_workers(label).await {
+            Ok(0) => return self.wake(label),
+            Ok(_) => {}
+            Err(error) => {
+                tracing::warn!(session = %label, %error, "whether other workers are out is not known");
+                return self.wake_ripe(label);
+            }
         }
         let shared = Arc::clone(self);
         let label = label.clone();
         self.tasks.spawn(async move {
             if shared.pause(shared.parts.limits.debounce).await {
-                shared.wake(&label);
+                shared.wake_ripe(&label);
             }
         });
+    }
+
+    /// Wakes a session whose reports wait no longer for their siblings.
+    fn wake_ripe(self: &Arc<Self>, label: &SessionLabel) {
+        self.ripe.lock().unwrap_or_else(PoisonError::into_inner).insert(label.clone());
+        self.wake(label);
+    }
+
+    /// Tells whether a session's reports still wait for their siblings. A session that is at work when the
+    /// first of them comes in must not take it alone as soon as it looks again.
+    pub(crate) async fn waits_for_siblings(&self, label: &SessionLabel) -> Result<bool, StoreError> {
+        let is_ripe = self.ripe.lock().unwrap_or_else(PoisonError::into_inner).remove(label);
+        Ok(!is_ripe && self.parts.agents.only_some_reports_wait(label).await?)
     }
 
     /// Cancels a worker and everything below it; returns how many workers that were.

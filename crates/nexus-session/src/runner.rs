@@ -54,6 +54,14 @@ async fn round(shared: &Arc<Shared>, label: &SessionLabel) -> Round {
     if shorten::serve(shared, label).await {
         return Round::Worked;
     }
+    match shared.waits_for_siblings(label).await {
+        Ok(true) => return Round::NothingToDo,
+        Ok(false) => {}
+        Err(error) => {
+            tracing::error!(session = %label, %error, hint = ?error.hint(), "the ledger could not be read");
+            return Round::LedgerRefused;
+        }
+    }
     let frame = shared.parts.engine.framer();
     match shared.parts.agents.claim(label, &shared.parts.boot, frame).await {
         Ok(Some(Claim::Fresh(claimed) | Claim::Resumed(claimed))) => run::take_turn(shared, claimed).await,

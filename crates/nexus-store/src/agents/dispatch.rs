@@ -149,6 +149,28 @@ impl Agents {
             .await
     }
 
+    /// Tells whether nothing waits in a session but reports, while others of its workers are still out.
+    ///
+    /// # Errors
+    /// The database cannot be read.
+    pub async fn only_some_reports_wait(&self, label: &SessionLabel) -> Result<bool, StoreError> {
+        let label = label.clone();
+        self.database
+            .look(move |connection| {
+                let (reports, others): (u32, u32) = connection
+                    .prepare_cached(
+                        "SELECT COUNT(*) FILTER (WHERE kind = ?2 AND status = 'pending'), \
+                                COUNT(*) FILTER (WHERE kind <> ?2 OR status <> 'pending') \
+                         FROM queue_items WHERE session_label = ?1 AND status <> 'done'",
+                    )?
+                    .query_row(params![label.as_str(), ItemKind::WorkerResult], |row| {
+                        Ok((row.get(0)?, row.get(1)?))
+                    })?;
+                Ok(reports > 0 && others == 0 && outstanding(connection, &label)? > 0)
+            })
+            .await
+    }
+
     /// Returns how many of a session's workers have not reported.
     ///
     /// # Errors
@@ -189,11 +211,15 @@ pub(super) fn report(
         return Ok(());
     };
     let first = QueueItemId::new(format!("result:{dispatch}"));
-    // A worker that is spoken to again after its result reports again, under the turn that did.
-    let id = match (queue::of_id(connection, &first)?, turn) {
-        (None, _) => first,
-        (Some(_), Some(turn)) => QueueItemId::new(format!("{first}:{turn}")),
-        (Some(_), None) => QueueItemId::new(format!("{first}:{}", new_ulid())),
+    // A worker that is spoken to again after its result reports again, under the turn that did and in the
+    // tree that led to it: whoever spoke to it waits for this report, and nobody else does any more.
+    let (id, cause) = match (queue::of_id(connection, &first)?, turn) {
+        (None, _) => (first, task),
+        (Some(_), Some(turn)) => {
+            let id = QueueItemId::new(format!("{first}:{turn}"));
+            (id, queue::last_of_turn(connection, turn)?.unwrap_or(task))
+        }
+        (Some(_), None) => (QueueItemId::new(format!("{first}:{}", new_ulid())), task),
     };
     let mut frame = vec![
         ["dispatch".to_owned(), dispatch.to_string()],
@@ -207,14 +233,14 @@ pub(super) fn report(
         id,
         session: parent.clone(),
         request_id: RequestId::generate(),
-        parent_request_id: task.new.parent_request_id,
-        root_request_id: task.new.root_request_id,
+        parent_request_id: cause.new.parent_request_id,
+        root_request_id: cause.new.root_request_id,
         source_event_id: None,
         kind: ItemKind::WorkerResult,
         mode: ItemMode::Followup,
         frame_json: frame.to_string(),
         content: text.to_owned(),
-        permissions_json: task.new.permissions_json,
+        permissions_json: cause.new.permissions_json,
     };
     queue::insert(connection, &item, now)?;
     aftermath.reported.push(Reported {

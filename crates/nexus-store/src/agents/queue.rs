@@ -2,7 +2,7 @@
 
 use nexus_base::clock::Timestamp;
 use nexus_base::failpoint;
-use nexus_base::id::{QueueItemId, RequestId, SessionLabel};
+use nexus_base::id::{QueueItemId, RequestId, SessionLabel, TurnId};
 use rusqlite::{Connection, OptionalExtension, params};
 
 use super::Agents;
@@ -194,6 +194,18 @@ pub(super) fn of_request(connection: &Connection, request: &RequestId) -> rusqli
     connection
         .prepare_cached(concat!("SELECT ", rows::item_columns!(), " FROM queue_items WHERE request_id = ?1"))?
         .query_row([request.as_str()], rows::item)
+        .optional()
+}
+
+/// Returns the newest item that a turn answers.
+pub(super) fn last_of_turn(connection: &Connection, turn: &TurnId) -> rusqlite::Result<Option<Item>> {
+    connection
+        .prepare_cached(concat!(
+            "SELECT ",
+            rows::item_columns!(),
+            " FROM queue_items WHERE turn_id = ?1 ORDER BY rowid DESC LIMIT 1"
+        ))?
+        .query_row([turn.as_str()], rows::item)
         .optional()
 }
 

@@ -6,7 +6,9 @@ use nexus_base::id::{QueueItemId, RequestId, SessionLabel, TurnId};
 use rusqlite::{Connection, OptionalExtension, params};
 
 use super::Agents;
-use super::model::{Admitted, Item, ItemOutcome, NewItem, NewSession, OutboxState, Overflow, Untaken};
+use super::model::{
+    Admitted, Item, ItemKind, ItemOutcome, NewItem, NewSession, OutboxState, Overflow, Untaken,
+};
 use super::{outbox, rows, session};
 use crate::error::StoreError;
 use crate::writer::Sync;
@@ -158,14 +160,18 @@ impl Agents {
     }
 }
 
-/// Says whether anything of a tree is queued or running.
+/// Says whether anything of a tree is queued or running, or a worker of it has not reported: one that was
+/// interrupted by words from another tree goes on there and comes back here.
 pub(super) fn is_open(connection: &Connection, root: &RequestId) -> rusqlite::Result<bool> {
     connection
         .prepare_cached(
             "SELECT EXISTS (SELECT 1 FROM queue_items WHERE root_request_id = ?1 \
-             AND status IN ('pending', 'processing'))",
+             AND status IN ('pending', 'processing')) \
+             OR EXISTS (SELECT 1 FROM queue_items JOIN sessions ON sessions.label = queue_items.session_label \
+             WHERE queue_items.root_request_id = ?1 AND queue_items.kind = ?2 \
+             AND sessions.task_status IN ('pending', 'running'))",
         )?
-        .query_row([root.as_str()], |row| row.get(0))
+        .query_row(params![root.as_str(), ItemKind::Task], |row| row.get(0))
 }
 
 /// Makes two trees one: whoever waits for something of `from` waits for all of `into` from here on.

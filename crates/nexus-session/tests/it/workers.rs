@@ -43,6 +43,30 @@ async fn a_fan_out_comes_back_as_one_turn() {
 }
 
 #[tokio::test]
+async fn a_worker_interrupted_by_words_of_another_request_still_answers_its_own() {
+    let model = Script::new(vec![
+        ("hurrying", vec![Act::Say("Here it is.")]),
+        ("hurry up", vec![Act::Hang("hurrying")]),
+        ("kind: task", vec![Act::Hang("digging")]),
+        ("nudge it", vec![Act::TellWorker("hurry up")]),
+        ("delivered to", vec![Act::Say("Told it.")]),
+        ("please", vec![Act::Call("", vec![dispatch("dig")])]),
+        ("dispatch_id", vec![Act::Say("")]),
+    ]);
+    let room = Room::new(model, limits());
+    let first = room.say("please", ItemMode::Interrupt).await;
+    room.until(|| room.model.hung() == 1).await;
+    let second = room.say("nudge it", ItemMode::Followup).await;
+    room.until(|| room.model.hung() == 2).await;
+    // What the worker was given first is over, and what it does now belongs to the second request.
+    let rest = room.store.agents().quiescence(&first).await.unwrap();
+    assert_eq!(rest.map(|(_, is_reached)| is_reached), Some(false));
+    room.model.release.notify_one();
+    assert_eq!(room.texts(&first).await, ["Here it is."]);
+    assert_eq!(room.texts(&second).await, ["Told it."]);
+}
+
+#[tokio::test]
 async fn a_failing_worker_is_reported_too() {
     let model = Script::new(vec![
         ("kind: task", vec![Act::Fail("no such model")]),

@@ -10,6 +10,7 @@ use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use rusqlite::config::DbConfig;
 use rusqlite::{Connection, OpenFlags};
 
 use crate::error::{Cause, StoreError};
@@ -196,6 +197,7 @@ fn open(path: &Path, flags: OpenFlags) -> rusqlite::Result<Connection> {
 
 fn configure_writer(connection: &Connection) -> rusqlite::Result<()> {
     set_wal(connection)?;
+    keep_plans(connection)?;
     connection.execute_batch(&format!(
         "PRAGMA synchronous = NORMAL; PRAGMA foreign_keys = ON; PRAGMA temp_store = MEMORY;
          PRAGMA cache_size = -{WRITER_CACHE_KIB}; PRAGMA wal_autocheckpoint = 0;
@@ -207,11 +209,18 @@ fn configure_writer(connection: &Connection) -> rusqlite::Result<()> {
 
 fn configure_reader(connection: &Connection, busy_timeout: Duration) -> rusqlite::Result<()> {
     connection.busy_timeout(busy_timeout)?;
+    keep_plans(connection)?;
     connection.execute_batch(&format!(
         "PRAGMA query_only = ON; PRAGMA temp_store = MEMORY; PRAGMA cache_size = -{READER_CACHE_KIB}"
     ))?;
     connection.set_prepared_statement_cache_capacity(STATEMENT_CACHE);
     Ok(())
+}
+
+/// Lets a statement keep the plan it was prepared with. Otherwise SQLite prepares it anew whenever a value is
+/// bound that might have led to another plan, which for our statements is every time.
+fn keep_plans(connection: &Connection) -> rusqlite::Result<()> {
+    connection.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true).map(drop)
 }
 
 fn set_wal(connection: &Connection) -> rusqlite::Result<()> {

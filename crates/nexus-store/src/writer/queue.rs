@@ -51,9 +51,9 @@ struct Waiting {
 
 /// Whether somebody waits for a job.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Waiter {
-    Some,
-    None,
+enum Awaited {
+    Yes,
+    No,
 }
 
 impl Queue {
@@ -69,17 +69,17 @@ impl Queue {
     pub(crate) async fn push(&self, job: Job) -> Result<(), Refused> {
         // The semaphore is never closed, so an error here cannot happen and only means "no permit".
         let permit = Arc::clone(&self.awaited).acquire_owned().await.ok();
-        self.add(job, permit, Waiter::Some)
+        self.add(job, permit, Awaited::Yes)
     }
 
     /// Queues a job whose caller blocks on it; each thread has at most one, so no further bound is needed.
     pub(crate) fn push_blocking(&self, job: Job) -> Result<(), Refused> {
-        self.add(job, None, Waiter::Some)
+        self.add(job, None, Awaited::Yes)
     }
 
     /// Queues a job nobody waits for, or refuses it when the queue is full.
     pub(crate) fn push_later(&self, job: Job) -> Result<(), Refused> {
-        self.add(job, None, Waiter::None)
+        self.add(job, None, Awaited::No)
     }
 
     /// Lets the writer end once it has done what is queued.
@@ -120,19 +120,19 @@ impl Queue {
         Next::Jobs(jobs)
     }
 
-    fn add(&self, job: Job, permit: Option<OwnedSemaphorePermit>, waiter: Waiter) -> Result<(), Refused> {
+    fn add(&self, job: Job, permit: Option<OwnedSemaphorePermit>, awaited: Awaited) -> Result<(), Refused> {
         let wakes = {
             let mut waiting = self.lock();
             if waiting.closed {
                 return Err(Refused::Closed);
             }
-            if waiter == Waiter::None && waiting.jobs.len() >= TOTAL_LIMIT {
+            if awaited == Awaited::No && waiting.jobs.len() >= TOTAL_LIMIT {
                 return Err(Refused::Full);
             }
             waiting.jobs.push_back((job, permit));
-            waiting.is_awaited |= waiter == Waiter::Some;
+            waiting.is_awaited |= awaited == Awaited::Yes;
             // The writer sleeps or lingers; one more job that nobody waits for tells it nothing new.
-            waiter == Waiter::Some || waiting.jobs.len() == 1
+            awaited == Awaited::Yes || waiting.jobs.len() == 1
         };
         if wakes {
             self.changed.notify_one();

@@ -49,7 +49,8 @@ fn invocations(workspace: &Workspace, name: &str) -> Vec<Value> {
     listed["invocations"].as_array().unwrap().clone()
 }
 
-fn onboarded(server: &ModelServer) -> Workspace {
+/// A workspace with a persona and an owner in which nobody but the test asks the model.
+pub(crate) fn onboarded(server: &ModelServer) -> Workspace {
     let mut workspace = Workspace::initialized(env!("CARGO_BIN_EXE_nexus"));
     server.configure(&mut workspace, Wire::Anthropic);
     workspace.write("state/agents/ada/IDENTITY.md", "---\nname: Ada\n---\nAda helps.\n");

@@ -5,9 +5,11 @@ use std::os::unix::fs::PermissionsExt;
 use std::os::unix::process::ExitStatusExt as _;
 use std::time::Duration;
 
-use nexus_testkit::model::{Gate, ModelServer, Reply, Wire};
-use nexus_testkit::{Daemon, DaemonOptions, Workspace, until};
+use nexus_testkit::model::{Gate, ModelServer, Reply};
+use nexus_testkit::{Daemon, DaemonOptions, until};
 use serde_json::{Value, json};
+
+use crate::automations_of_the_owner::onboarded;
 
 const WITHIN: Duration = Duration::from_secs(20);
 
@@ -18,16 +20,6 @@ fn summing_up() -> ModelServer {
     });
     server.otherwise(Reply::text("Noted."));
     server
-}
-
-fn workspace(server: &ModelServer) -> Workspace {
-    let mut workspace = Workspace::initialized(env!("CARGO_BIN_EXE_nexus"));
-    server.configure(&mut workspace, Wire::Anthropic);
-    workspace.write("state/agents/ada/IDENTITY.md", "---\nname: Ada\n---\nAda helps.\n");
-    workspace.write("state/user/IDENTITY.md", "---\nname: Tim\n---\nTim owns it.\n");
-    // Nobody else asks the model while this test counts.
-    workspace.edit_config(|config| config["memory"]["quiet_ms"] = json!(3_600_000));
-    workspace
 }
 
 fn send(daemon: &Daemon, message: &str) -> String {
@@ -49,7 +41,7 @@ fn say(daemon: &Daemon, message: &str) {
 #[test]
 fn by_hand_after_the_running_turn_and_back_again() {
     let server = summing_up();
-    let workspace = workspace(&server);
+    let workspace = onboarded(&server);
     workspace.write("automations/mark", "#!/bin/sh\ncat >> told.jsonl\n");
     let executable = std::fs::Permissions::from_mode(0o755);
     std::fs::set_permissions(workspace.path("automations/mark"), executable).unwrap();
@@ -142,7 +134,7 @@ fn by_hand_after_the_running_turn_and_back_again() {
 #[test]
 fn a_death_in_the_middle_leaves_the_whole_conversation_or_the_whole_summary() {
     let server = summing_up();
-    let workspace = workspace(&server);
+    let workspace = onboarded(&server);
     let mut kept = 0;
     for (method, place) in [
         ("sessions.compact", "shorten.before_commit"),

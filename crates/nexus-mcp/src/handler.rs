@@ -1,9 +1,11 @@
 //! The protocol's requests turned into questions to a source of tools.
 
 use std::fmt;
+use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 
-use nexus_protocol::tool::{ToolHints, ToolSource, ToolSpec};
+use futures_util::FutureExt as _;
+use nexus_protocol::tool::{ToolHints, ToolOutput, ToolSource, ToolSpec};
 use rmcp::model::{
     CallToolRequestParams, CallToolResponse, CallToolResult, ContentBlock, ErrorData, Implementation,
     JsonObject, ListToolsResult, PaginatedRequestParams, ServerCapabilities, ServerConfig, Tool,
@@ -64,12 +66,18 @@ impl ServerHandler for Handler {
             let name: String = request.name.chars().take(64).collect();
             return Err(ErrorData::invalid_params(format!("there is no tool {name:?}"), None));
         }
-        let output = self.source.call(&request.name, request.arguments.unwrap_or_default()).await;
+        let call = async { self.source.call(&request.name, request.arguments.unwrap_or_default()).await };
+        // A defect in one call is that call's answer; who asked would wait for another one forever.
+        let output = AssertUnwindSafe(call).catch_unwind().await.unwrap_or_else(|_| defect());
         let content = vec![ContentBlock::text(output.text)];
         let result =
             if output.is_error { CallToolResult::error(content) } else { CallToolResult::success(content) };
         Ok(result.into())
     }
+}
+
+fn defect() -> ToolOutput {
+    ToolOutput::error("a defect ended the call; what it did until then is unknown")
 }
 
 fn described(hints: ToolHints, spec: ToolSpec) -> Tool {

@@ -1,8 +1,12 @@
 //! One message per line, as the standard streams carry them. Unlike the library's own reader this one
 //! answers what it cannot take: a line that is no JSON, no request, or too long gets an error, and the
 //! next line is read.
+//!
+//! A line is read when everything before it is answered. Then nothing else is under way, and the read may block: no
+//! other thread has to wait for the input and pass each line on.
 
 use std::io::{self, BufRead, Write};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use rmcp::RoleServer;
@@ -10,12 +14,10 @@ use rmcp::service::{RxJsonRpcMessage, TxJsonRpcMessage};
 use rmcp::transport::Transport;
 use serde::Deserialize;
 use serde_json::{Value, json};
-use tokio::sync::mpsc;
+use tokio::sync::Notify;
 
 /// Longest line that is read, in bytes.
 pub const LONGEST_LINE: usize = 16 * 1024 * 1024;
-/// Lines read ahead of the one being answered.
-const READ_AHEAD: usize = 2;
 
 const PARSE_ERROR: i64 = -32700;
 const INVALID_REQUEST: i64 = -32600;
@@ -30,24 +32,55 @@ pub(crate) enum Incoming {
     TooLong,
 }
 
+type Input = Box<dyn BufRead + Send>;
 type Output = Arc<Mutex<Box<dyn Write + Send>>>;
 
 /// The two streams.
 pub(crate) struct Lines {
-    incoming: mpsc::Receiver<Incoming>,
+    input: Input,
     output: Output,
+    conversation: Arc<Conversation>,
     begun: bool,
 }
 
+/// How the conversation stands.
+#[derive(Debug, Default)]
+struct Conversation {
+    /// Requests that were read and not yet answered.
+    unanswered: AtomicUsize,
+    /// An answer could not be written: nobody is there any more.
+    is_over: AtomicBool,
+    answered: Notify,
+}
+
+impl Conversation {
+    fn asked(&self) {
+        self.unanswered.fetch_add(1, Ordering::SeqCst);
+    }
+
+    fn answered(&self, written: bool) {
+        self.unanswered.fetch_sub(1, Ordering::SeqCst);
+        self.is_over.fetch_or(!written, Ordering::SeqCst);
+        self.answered.notify_one();
+    }
+
+    /// Waits until everything is answered; `None` when nobody is there any more.
+    async fn is_at_rest(&self) -> Option<()> {
+        while self.unanswered.load(Ordering::SeqCst) > 0 {
+            self.answered.notified().await;
+        }
+        (!self.is_over.load(Ordering::SeqCst)).then_some(())
+    }
+}
+
 impl Lines {
-    /// Reads on a thread of its own: standard input can only be waited for by blocking.
-    pub(crate) fn new(
-        input: impl BufRead + Send + 'static,
-        output: impl Write + Send + 'static,
-    ) -> io::Result<Self> {
-        let (sender, incoming) = mpsc::channel(READ_AHEAD);
-        std::thread::Builder::new().name("mcp-input".to_owned()).spawn(move || read(input, &sender))?;
-        Ok(Self { incoming, output: Arc::new(Mutex::new(Box::new(output))), begun: false })
+    pub(crate) fn new(input: impl BufRead + Send + 'static, output: impl Write + Send + 'static) -> Self {
+        Self {
+            input: Box::new(input),
+            output: Arc::new(Mutex::new(Box::new(output))),
+            conversation: Arc::default(),
+            begun: false,
+        }
     }
 
     fn refuse(&self, refusal: &Refusal) {
@@ -67,12 +100,22 @@ impl Transport<RoleServer> for Lines {
         item: TxJsonRpcMessage<RoleServer>,
     ) -> impl Future<Output = Result<(), Self::Error>> + Send + 'static {
         let output = Arc::clone(&self.output);
-        async move { write(&output, serde_json::to_string(&item)?) }
+        let conversation = Arc::clone(&self.conversation);
+        async move {
+            let written =
+                serde_json::to_string(&item).map_err(io::Error::from).and_then(|line| write(&output, line));
+            if is_answer(&item) {
+                conversation.answered(written.is_ok());
+            }
+            written
+        }
     }
 
     async fn receive(&mut self) -> Option<RxJsonRpcMessage<RoleServer>> {
         loop {
-            let line = match self.incoming.recv().await? {
+            self.conversation.is_at_rest().await?;
+            // An input that cannot be read has ended.
+            let line = match next(&mut self.input).ok().flatten()? {
                 Incoming::Line(line) => line,
                 Incoming::TooLong => {
                     let message = format!("a message is longer than the allowed {LONGEST_LINE} bytes");
@@ -88,6 +131,7 @@ impl Transport<RoleServer> for Lines {
                 // connection over it.
                 Ok(RxJsonRpcMessage::<RoleServer>::Request(request)) => {
                     self.begun = true;
+                    self.conversation.asked();
                     return Some(RxJsonRpcMessage::<RoleServer>::Request(request));
                 }
                 Ok(message) if self.begun => return Some(message),
@@ -102,7 +146,6 @@ impl Transport<RoleServer> for Lines {
     }
 
     async fn close(&mut self) -> Result<(), Self::Error> {
-        self.incoming.close();
         Ok(())
     }
 }
@@ -160,13 +203,9 @@ fn write(output: &Output, mut line: String) -> io::Result<()> {
     output.flush()
 }
 
-fn read(mut input: impl BufRead, sender: &mpsc::Sender<Incoming>) {
-    // An input that cannot be read has ended.
-    while let Ok(Some(incoming)) = next(&mut input) {
-        if sender.blocking_send(incoming).is_err() {
-            return;
-        }
-    }
+fn is_answer(message: &TxJsonRpcMessage<RoleServer>) -> bool {
+    type Message = TxJsonRpcMessage<RoleServer>;
+    matches!(message, Message::Response(_) | Message::Error(_))
 }
 
 /// Reads one line; `None` at the end of the input, where a line without an end counts as one.

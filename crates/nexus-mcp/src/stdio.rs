@@ -1,6 +1,6 @@
 //! Serving one client on two streams until it goes away.
 
-use std::io::{self, BufRead, Write};
+use std::io::{BufRead, Write};
 use std::sync::Arc;
 
 use nexus_protocol::tool::ToolSource;
@@ -13,9 +13,6 @@ use crate::lines::Lines;
 /// Why serving ended otherwise than by the client going away.
 #[derive(Debug, thiserror::Error)]
 pub enum ServeError {
-    /// The operating system gave no thread for the input.
-    #[error("reading the input")]
-    Input(#[source] io::Error),
     /// The client and this server have no version in common, or the client cannot be written to.
     #[error("the conversation did not begin: {0}")]
     Handshake(String),
@@ -24,8 +21,8 @@ pub enum ServeError {
     Defect(String),
 }
 
-/// Serves the tools of `source` until the input ends. Answers are written by blocking, so this wants
-/// a runtime that has nothing else to do.
+/// Serves the tools of `source` until the input ends, one request after the other. Lines are read and
+/// answers written by blocking, so this wants a runtime that has nothing else to do.
 ///
 /// # Errors
 /// See [`ServeError`]; a client that leaves is no error.
@@ -34,8 +31,7 @@ pub async fn serve_lines(
     input: impl BufRead + Send + 'static,
     output: impl Write + Send + 'static,
 ) -> Result<(), ServeError> {
-    let lines = Lines::new(input, output).map_err(ServeError::Input)?;
-    let running = match Handler::new(source).serve(lines).await {
+    let running = match Handler::new(source).serve(Lines::new(input, output)).await {
         Ok(running) => running,
         // Gone before it asked for anything.
         Err(ServerInitializeError::ConnectionClosed(_)) => return Ok(()),

@@ -25,17 +25,34 @@ const UNNAMED: &str = "no project is named; name its folder where this server's 
 #[derive(Debug, Clone)]
 pub struct ProjectTools {
     project: Option<Arc<Project>>,
+    thread: Thread,
+}
+
+/// Where a call is carried out. It may wait for the disk, and up to some seconds for another program's lock.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Thread {
+    /// On one made for waiting, so that others are served meanwhile.
+    Own,
+    /// On the one that asks.
+    Asking,
 }
 
 impl ProjectTools {
     /// Takes a project.
     pub fn new(project: Project) -> Self {
-        Self { project: Some(Arc::new(project)) }
+        Self { project: Some(Arc::new(project)), thread: Thread::Own }
     }
 
     /// The tools without a project: a client sees them, and each call says what is missing.
     pub fn unnamed() -> Self {
-        Self { project: None }
+        Self { project: None, thread: Thread::Own }
+    }
+
+    /// Carries out each call on the thread that asks. For a server with one client: passing a call to another thread
+    /// and back takes longer than most calls, and calls on one project wait for each other anyway.
+    #[must_use]
+    pub fn on_the_asking_thread(self) -> Self {
+        Self { thread: Thread::Asking, ..self }
     }
 
     /// Returns the project's folder.
@@ -80,8 +97,10 @@ impl ToolSource for ProjectTools {
         let Some(project) = self.project.clone() else {
             return Box::pin(std::future::ready(failed(UNNAMED)));
         };
+        if self.thread == Thread::Asking {
+            return Box::pin(async move { answer(&project, tool, &arguments) });
+        }
         Box::pin(async move {
-            // Locks and syncs block; whoever else waits for this thread should not.
             match tokio::task::spawn_blocking(move || answer(&project, tool, &arguments)).await {
                 Ok(output) => output,
                 Err(error) => failed(&format!("a defect ended the call: {error}")),

@@ -35,6 +35,7 @@ impl ToolSource for Three {
     ) -> ToolFuture<'source> {
         let text = arguments.get("text").and_then(Value::as_str).unwrap_or_default();
         let output = match name {
+            "fail" if text == "badly" => panic!("a defect, on purpose"),
             "fail" => ToolOutput::error("it failed"),
             "measure" => ToolOutput::ok(text.len().to_string()),
             _ => ToolOutput::ok(text),
@@ -120,6 +121,13 @@ impl Client {
             "jsonrpc": "2.0", "id": id, "method": "tools/call",
             "params": { "name": tool, "arguments": arguments },
         }))
+    }
+
+    /// Listens no more, says one thing, and waits for the server with the input still open.
+    pub(crate) fn turn_away(mut self, last_words: &str) -> Result<(), String> {
+        self.from = mpsc::channel().1;
+        self.say(last_words);
+        self.server.take().unwrap().join().unwrap()
     }
 
     /// Ends the input and waits for the server.

@@ -79,3 +79,33 @@ fn what_comes_before_the_first_request_does_no_harm() {
     assert_eq!(client.leave(), Ok(()));
     assert_eq!(Client::new().leave(), Ok(()), "leaving without a word is no fault");
 }
+
+#[test]
+fn what_is_said_at_once_is_answered_in_turn() {
+    let client = Client::initialized("2025-06-18");
+    for id in 1..=50 {
+        client.say(&json!({ "jsonrpc": "2.0", "id": id, "method": "ping" }).to_string());
+        client.say(r#"{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":1}}"#);
+    }
+    for id in 1..=50 {
+        assert_eq!(client.hear()["id"], id);
+    }
+    assert_eq!(client.leave(), Ok(()));
+}
+
+#[test]
+fn a_defect_in_a_call_is_its_answer_and_the_next_call_is_heard() {
+    let client = Client::initialized("2025-06-18");
+    let failed = client.call(1, "fail", &json!({ "text": "badly" }));
+    assert_eq!(failed["result"]["isError"], true, "{failed}");
+    let echoed = client.call(2, "echo", &json!({ "text": "still here" }));
+    assert_eq!(echoed["result"]["content"][0]["text"], "still here");
+    assert_eq!(client.leave(), Ok(()));
+}
+
+#[test]
+fn nobody_is_waited_for_who_does_not_listen() {
+    let client = Client::initialized("2025-06-18");
+    let ended = client.turn_away(r#"{"jsonrpc":"2.0","id":1,"method":"ping"}"#);
+    assert_eq!(ended, Ok(()));
+}

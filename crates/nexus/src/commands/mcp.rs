@@ -15,8 +15,8 @@ use self::memory::MemoryTools;
 use crate::context::Context;
 use crate::failure::{Failure, Outcome, chain};
 
-/// Threads that calls may keep waiting at once; more wait for one of these.
-const CALLS_AT_ONCE: usize = 8;
+/// Bytes read at once; a longer line takes several reads.
+const LINE: usize = 64 * 1024;
 
 /// Arguments of `nexus mcp`.
 #[derive(Debug, Args)]
@@ -41,20 +41,17 @@ pub(crate) fn run(context: &Context, arguments: &Arguments) -> Outcome {
     };
     let tools = ProjectTools::open(&root)
         .map_err(|error| Failure::new(error.message()).hint("name an existing folder with --project"))?;
-    let mut sources: Vec<Arc<dyn ToolSource>> = vec![Arc::new(tools)];
+    let mut sources: Vec<Arc<dyn ToolSource>> = vec![Arc::new(tools.on_the_asking_thread())];
     // Without a workspace there is no memory to offer.
     if context.existing().is_ok() {
         sources.push(Arc::new(MemoryTools::new(context)));
     }
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_time()
-        .max_blocking_threads(CALLS_AT_ONCE)
         .build()
         .map_err(|error| Failure::new(format!("starting the event loop: {error}")))?;
-    let input = io::BufReader::with_capacity(64 * 1024, io::stdin());
+    let input = io::BufReader::with_capacity(LINE, io::stdin());
     let served =
         runtime.block_on(nexus_mcp::serve_lines(Arc::new(MergedTools::new(sources)), input, io::stdout()));
-    // Input may still be waited for when output is gone; nothing is owed to it.
-    runtime.shutdown_background();
     served.map_err(|error| Failure::new(chain(&error)))
 }

@@ -30,12 +30,8 @@ pub fn random_hex(bytes: usize) -> std::io::Result<String> {
 
 /// Renders bytes as lowercase hex.
 pub fn to_hex(bytes: &[u8]) -> String {
-    use std::fmt::Write as _;
-    bytes.iter().fold(String::with_capacity(bytes.len() * 2), |mut text, byte| {
-        // Writing to a String cannot fail.
-        let _ = write!(text, "{byte:02x}");
-        text
-    })
+    let digits = bytes.iter().flat_map(|byte| [byte >> 4, byte & 15]);
+    digits.filter_map(|digit| char::from_digit(u32::from(digit), 16)).collect()
 }
 
 macro_rules! id_types {

@@ -19,6 +19,11 @@ pub(crate) const FILE_MODE: u32 = 0o644;
 
 /// Opens a regular file without following a link; `None` when nothing is there.
 pub(crate) fn open(path: &Path) -> Result<Option<File>, ProjectError> {
+    Ok(open_sized(path)?.map(|(file, _)| file))
+}
+
+/// The same, with the file's size.
+fn open_sized(path: &Path) -> Result<Option<(File, u64)>, ProjectError> {
     let flags =
         i32::try_from((rustix::fs::OFlags::NOFOLLOW | rustix::fs::OFlags::NONBLOCK).bits()).unwrap_or(0);
     let file = match File::options().read(true).custom_flags(flags).open(path) {
@@ -31,15 +36,14 @@ pub(crate) fn open(path: &Path) -> Result<Option<File>, ProjectError> {
         let error = std::io::Error::new(std::io::ErrorKind::InvalidInput, "not a regular file");
         return Err(ProjectError::file("opening", path, error));
     }
-    Ok(Some(file))
+    Ok(Some((file, about.len())))
 }
 
 /// Reads a file's bytes; `None` when nothing is there.
 pub(crate) fn read_bytes(path: &Path) -> Result<Option<Vec<u8>>, ProjectError> {
-    let Some(file) = open(path)? else { return Ok(None) };
+    let Some((file, size)) = open_sized(path)? else { return Ok(None) };
     // Known beforehand, so that a small file takes one read and not seven.
-    let size = file.metadata().map_or(0, |about| about.len().min(LARGEST));
-    let mut bytes = Vec::with_capacity(usize::try_from(size).unwrap_or(0) + 1);
+    let mut bytes = Vec::with_capacity(usize::try_from(size.min(LARGEST)).unwrap_or(0) + 1);
     file.take(LARGEST + 1)
         .read_to_end(&mut bytes)
         .map_err(|error| ProjectError::file("reading", path, error))?;

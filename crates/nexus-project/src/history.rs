@@ -5,6 +5,7 @@
 //! the mark. Whoever takes the lock next and finds a mark that says otherwise, or one of an earlier start of
 //! the machine, brings that to an end (see [`recover`]). The history itself is synced when the journal is full.
 
+mod cycle;
 mod index;
 mod journal;
 mod mark;
@@ -12,6 +13,7 @@ mod recover;
 mod scan;
 mod search;
 mod stored;
+mod tidy;
 
 use std::fs::File;
 use std::hash::{DefaultHasher, Hasher as _};
@@ -20,21 +22,19 @@ use std::path::PathBuf;
 use std::sync::{MutexGuard, PoisonError};
 use std::time::SystemTime;
 
-use nexus_base::clock::Timestamp;
 use nexus_base::failpoint;
 use nexus_base::file::{self, Durability};
-use serde_json::{Map, Value, json};
+use serde_json::{Map, Value};
 
 use crate::document::{self, FILE_MODE};
 use crate::lock::WriteLock;
 use crate::{Project, ProjectError, lock};
+use cycle::Cycle;
 pub(crate) use index::{Index, whole};
-use journal::{Journal, PAGES, Record};
+use journal::{Identity, Journal, PAGES, Place, Record, witness};
 use mark::Mark;
 pub(crate) use search::Found;
-
-/// What each cycle we write says about its own form.
-const CYCLE_VERSION: &str = "0.5";
+pub(crate) use tidy::Tidy;
 
 /// A cycle that was archived.
 #[derive(Debug)]
@@ -58,21 +58,11 @@ impl Project {
     pub(crate) fn archive(
         &self,
         lock: &WriteLock,
-        plan: Option<&Map<String, Value>>,
-        tasks: &[Value],
+        plan: Option<Map<String, Value>>,
+        tasks: Vec<Value>,
         sources: &[Source],
     ) -> Result<Archived, ProjectError> {
-        let completed_at = Timestamp::now().to_string();
-        let branch = self.branch();
-        // The archived plan has no version of its own; the cycle carries one.
-        let plan = plan.map_or(Value::Null, |plan| {
-            let kept = plan.iter().filter(|(name, _)| *name != "schema_version");
-            Value::Object(kept.map(|(name, value)| (name.clone(), value.clone())).collect())
-        });
-        let cycle = json!({
-            "schema_version": CYCLE_VERSION, "completed_at": completed_at, "branch": branch,
-            "plan": plan, "tasks": tasks,
-        });
+        let cycle = Cycle::new(plan, tasks, self.branch());
         let (total_cycles, step) = self.append(lock, &cycle, sources)?;
         let mut deleted = Vec::new();
         for source in sources {
@@ -82,16 +72,9 @@ impl Project {
             }
         }
         step.end(lock).map_err(|error| ProjectError::file("locking", self.queue(), error))?;
-        self.tidy(&deleted);
+        self.tidy.leave(deleted.iter().map(|name| self.closed(name)).collect());
+        let Cycle { completed_at, branch, .. } = cycle;
         Ok(Archived { completed_at, branch, total_cycles, deleted })
-    }
-
-    /// Removes what was moved aside, beside the caller: freeing a file that was just written takes longer than all the
-    /// rest. What stays, because nobody came to it, goes with the next one.
-    fn tidy(&self, names: &[String]) {
-        let asides: Vec<PathBuf> = names.iter().map(|name| self.closed(name)).collect();
-        let remove = move || asides.iter().for_each(|aside| drop(std::fs::remove_file(aside)));
-        drop(std::thread::Builder::new().name("project-tidy".to_owned()).spawn(remove));
     }
 
     /// Returns the highest plan id among archived cycles.
@@ -101,7 +84,6 @@ impl Project {
 
     /// Searches archived cycles, beside writers.
     pub(crate) fn search(&self, query: &str, last: usize) -> Result<Found, ProjectError> {
-        self.check()?;
         let mut unchanged = lock::share(&self.queue());
         // The last append may be half there, or lost; who writes next repairs it, and a reader that may
         // write does so now. One that may not reads what there is.
@@ -122,7 +104,7 @@ impl Project {
     fn append(
         &self,
         lock: &WriteLock,
-        cycle: &Value,
+        cycle: &Cycle,
         sources: &[Source],
     ) -> Result<(usize, Step), ProjectError> {
         let path = self.history();
@@ -131,7 +113,7 @@ impl Project {
         let mut mark = Mark::read(lock.queue()).unwrap_or_else(Mark::fresh);
         let mut guard = self.indexed()?;
         let Some(index) = guard.as_mut() else {
-            let text = document::render(&json!({ "cycles": [cycle] }));
+            let text = cycle.alone();
             let (record, pages) = journal::render(&Record::creation(&text, cycle, sources), &self.journal())?;
             if mark.free + pages > PAGES || is_new {
                 mark = Mark::fresh();
@@ -144,12 +126,15 @@ impl Project {
         };
         let file = File::options().read(true).write(true).open(&path).map_err(failed)?;
         let old_tail = index.tail(&file, &path)?;
-        let addition = addition(cycle, index.count() == 0, &old_tail);
-        let new_tail = format!("{addition}{old_tail}");
+        let (new_tail, at) = cycle.before(&old_tail, index.count() == 0);
         let offset = index.elements_end;
         let about = file.metadata().map_err(failed)?;
-        let mut record =
-            Record::append(&file, offset, old_tail, &new_tail, cycle, sources).map_err(failed)?;
+        let place = Place {
+            identity: Identity::of(&about),
+            offset,
+            witness: witness(&file, offset).map_err(failed)?,
+        };
+        let mut record = Record::append(place, old_tail, &new_tail, cycle, sources);
         let (mut text, mut pages) = journal::render(&record, &self.journal())?;
         let deferred = pages <= PAGES && mark::knows_the_boot();
         if !deferred {
@@ -177,7 +162,7 @@ impl Project {
             self.recover(lock)?;
             return Err(failed(error));
         }
-        index.extend(&file, &path)?;
+        index.push(cycle, offset + at, &file, &path)?;
         stored::note(&self.memory(), index);
         Ok((index.count(), step))
     }
@@ -271,12 +256,4 @@ fn put(file: &File, bytes: &[u8], offset: u64) -> std::io::Result<()> {
     file.write_all_at(bytes, offset)?;
     failpoint::hit("project.archive.appended");
     Ok(())
-}
-
-fn addition(cycle: &Value, is_first: bool, old_tail: &str) -> String {
-    let text = serde_json::to_string_pretty(cycle).unwrap_or_default().replace('\n', "\n    ");
-    let comma = if is_first { "" } else { "," };
-    // A file written without line breaks gets one before its closing bracket.
-    let after = if old_tail.starts_with(']') { "\n  " } else { "" };
-    format!("{comma}\n    {text}{after}")
 }

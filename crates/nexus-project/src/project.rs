@@ -11,7 +11,7 @@ use sha2::{Digest as _, Sha256};
 
 use crate::document::{self, FILE_MODE};
 use crate::harness::HarnessId;
-use crate::history::Index;
+use crate::history::{Index, Tidy};
 use crate::lock::WriteLock;
 use crate::{ProjectError, branch};
 
@@ -26,6 +26,7 @@ const FOLDER_MODE: u32 = 0o755;
 pub struct Project {
     root: PathBuf,
     pub(crate) index: Mutex<Option<Index>>,
+    pub(crate) tidy: Tidy,
 }
 
 /// What starting a session found and made.
@@ -58,7 +59,7 @@ impl Project {
         if !root.is_dir() {
             return Err(ProjectError::NotAFolder { path: root });
         }
-        Ok(Self { root, index: Mutex::new(None) })
+        Ok(Self { root, index: Mutex::new(None), tidy: Tidy::default() })
     }
 
     /// Returns the nearest folder at or above `start` that holds `.nexus/`.
@@ -104,6 +105,7 @@ impl Project {
     /// # Errors
     /// A link or file stands in the way, or the folder is not writable.
     pub fn start(&self, harness: &HarnessId) -> Result<Started, ProjectError> {
+        self.check()?;
         let mut created = self.make_folders()?;
         let tracker = self.namespace(harness).join("agent-tracker.json");
         if make_folder(&self.namespace(harness))? == Created::New {
@@ -181,25 +183,26 @@ impl Project {
         self.state().join(HarnessId::OURS)
     }
 
-    /// Refuses to go on when a part of the way to the state files is a link or no folder.
-    pub(crate) fn check(&self) -> Result<(), ProjectError> {
+    /// Refuses to go on when a part of the way to the state files is a link or no folder; says whether all of it is there.
+    pub(crate) fn check(&self) -> Result<bool, ProjectError> {
         for path in [self.folder(), self.state(), self.own()] {
             match fs::symlink_metadata(&path) {
                 Ok(found) if found.is_dir() => {}
                 Ok(_) => return Err(ProjectError::NotAFolder { path }),
-                Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(()),
+                Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(false),
                 Err(error) => return Err(ProjectError::file("inspecting", path, error)),
             }
         }
-        Ok(())
+        Ok(true)
     }
 
     /// Makes the folders and takes the right to change `files`, finishing first what a crash left.
     pub(crate) fn write_lock(&self, files: &[&Path]) -> Result<WriteLock, ProjectError> {
-        if !self.own().is_dir() {
+        if !self.check()? {
             self.make_folders()?;
+            self.check()?;
         }
-        self.check()?;
+        self.tidy.begin();
         let all = [self.plan(), self.tasks(), self.history()];
         let lock = WriteLock::acquire(&self.queue(), files, &all.each_ref().map(PathBuf::as_path))?;
         self.recover(&lock)?;
@@ -207,7 +210,6 @@ impl Project {
     }
 
     fn make_folders(&self) -> Result<Vec<PathBuf>, ProjectError> {
-        self.check()?;
         let mut created = Vec::new();
         for folder in [self.folder(), self.state()] {
             if make_folder(&folder)? == Created::New {

@@ -11,6 +11,7 @@ use std::path::Path;
 use serde::de::IgnoredAny;
 use serde_json::Value;
 
+use super::cycle::Cycle;
 use super::scan::{self, Fault, From};
 use crate::{ProjectError, document};
 
@@ -117,6 +118,21 @@ impl Index {
         self.read(file, path, from)
     }
 
+    /// Takes in a cycle of ours that was just appended at `offset`, without reading it again.
+    pub(super) fn push(
+        &mut self,
+        cycle: &Cycle,
+        offset: u64,
+        file: &File,
+        path: &Path,
+    ) -> Result<(), ProjectError> {
+        self.stamp = stamp(file, path)?;
+        self.add(Entry { offset, length: cycle.text.len() }, cycle.plan_id, &cycle.compact);
+        self.elements_end = offset + cycle.text.len() as u64;
+        self.witness = self.look(file, path)?;
+        Ok(())
+    }
+
     /// Returns how many cycles there are.
     pub(super) fn count(&self) -> usize {
         self.entries.len()
@@ -153,9 +169,7 @@ impl Index {
             let shape = |what| Fault::Shape { offset, what };
             let cycle: Value = serde_json::from_slice(text).map_err(|_| shape("a cycle is no JSON"))?;
             let id = cycle.get("plan").and_then(|plan| plan.get("id")).and_then(whole);
-            self.highest_plan_id = self.highest_plan_id.max(id.unwrap_or(0));
-            self.entries.push(Entry { offset, length: text.len() });
-            add_filter(&mut self.filters, folded(&cycle.to_string()).as_bytes());
+            self.add(Entry { offset, length: text.len() }, id, &cycle.to_string());
             Ok(())
         });
         match walked {
@@ -165,6 +179,12 @@ impl Index {
         }
         self.witness = self.look(file, path)?;
         Ok(())
+    }
+
+    fn add(&mut self, entry: Entry, plan_id: Option<u64>, compact: &str) {
+        self.highest_plan_id = self.highest_plan_id.max(plan_id.unwrap_or(0));
+        self.entries.push(entry);
+        add_filter(&mut self.filters, folded(compact).as_bytes());
     }
 
     /// Returns a hash of what stands before the end of the cycles.

@@ -5,7 +5,7 @@
 //!
 //! Records begin at pages of their own: writing one never touches another that counts.
 
-use std::fs::File;
+use std::fs::{File, Metadata};
 use std::io;
 use std::os::unix::fs::{FileExt as _, MetadataExt as _, OpenOptionsExt as _};
 use std::path::Path;
@@ -14,9 +14,9 @@ use std::time::UNIX_EPOCH;
 use nexus_base::failpoint;
 use nexus_base::file::{self, Durability};
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
 use sha2::{Digest as _, Sha256};
 
+use super::cycle::Cycle;
 use super::mark::Mark;
 use super::{Source, checksum};
 use crate::document::FILE_MODE;
@@ -70,15 +70,22 @@ pub(super) struct Identity {
 }
 
 impl Identity {
-    pub(super) fn of(file: &File) -> io::Result<Self> {
-        let about = file.metadata()?;
+    pub(super) fn of(about: &Metadata) -> Self {
         let born = about.created().ok().and_then(|at| at.duration_since(UNIX_EPOCH).ok());
-        Ok(Self { inode: about.ino(), born: born.and_then(|since| u64::try_from(since.as_nanos()).ok()) })
+        Self { inode: about.ino(), born: born.and_then(|since| u64::try_from(since.as_nanos()).ok()) }
     }
 }
 
+/// Where an append begins.
+#[derive(Debug)]
+pub(super) struct Place {
+    pub(super) identity: Identity,
+    pub(super) offset: u64,
+    pub(super) witness: String,
+}
+
 impl Record {
-    pub(super) fn creation(text: &str, cycle: &Value, sources: &[Source]) -> Self {
+    pub(super) fn creation(text: &str, cycle: &Cycle, sources: &[Source]) -> Self {
         Self {
             offset: None,
             old_tail: String::new(),
@@ -87,27 +94,20 @@ impl Record {
             new_hash: hash(text.as_bytes()),
             identity: Identity::default(),
             witness: String::new(),
-            cycle_hash: hash(cycle.to_string().as_bytes()),
+            cycle_hash: hash(cycle.compact.as_bytes()),
             sources: removals(sources),
         }
     }
 
-    pub(super) fn append(
-        history: &File,
-        offset: u64,
-        old: String,
-        new: &str,
-        cycle: &Value,
-        sources: &[Source],
-    ) -> io::Result<Self> {
-        Ok(Self {
-            offset: Some(offset),
+    pub(super) fn append(place: Place, old: String, new: &str, cycle: &Cycle, sources: &[Source]) -> Self {
+        Self {
+            offset: Some(place.offset),
             old_tail: old,
             new_tail: Some(new.to_owned()),
-            identity: Identity::of(history)?,
-            witness: witness(history, offset)?,
+            identity: place.identity,
+            witness: place.witness,
             ..Self::creation(new, cycle, sources)
-        })
+        }
     }
 }
 
@@ -253,7 +253,7 @@ mod tests {
         Record {
             old_tail: number.to_string(),
             new_tail: Some("x".repeat(length)),
-            ..Record::creation("", &Value::Null, &[])
+            ..Record::creation("", &Cycle::new(None, Vec::new(), String::new()), &[])
         }
     }
 

@@ -153,9 +153,9 @@ fn repeat(records: &[Record], path: &Path) -> Result<bool, ProjectError> {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(false),
         Err(error) => return Err(failed(error)),
     };
-    let size = file.metadata().map_err(failed)?.len();
-    if size < base
-        || Identity::of(&file).map_err(failed)? != first.identity
+    let about = file.metadata().map_err(failed)?;
+    if about.len() < base
+        || Identity::of(&about) != first.identity
         || witness(&file, base).map_err(failed)? != first.witness
     {
         return Ok(false);

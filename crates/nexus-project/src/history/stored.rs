@@ -59,8 +59,7 @@ pub(super) fn vouches(memory: &Path, now: Stamp, reading: u64) -> bool {
 /// Notes the state after an append of ours, or after the history was read whole. Nothing depends on
 /// it: what cannot be written is read from the history next time.
 pub(super) fn note(memory: &Path, index: &mut Index) {
-    let is_ours = memory.parent().is_some_and(Path::is_dir);
-    if index.stamp.size < SMALLEST || !is_ours {
+    if index.stamp.size < SMALLEST || !memory.parent().is_some_and(Path::is_dir) {
         return;
     }
     if is_near(index) && renew(memory, index) {

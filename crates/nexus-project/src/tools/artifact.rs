@@ -30,7 +30,7 @@ pub(super) fn write(project: &Project, arguments: &Arguments<'_>) -> Result<Valu
         return Err(ProjectError::Parameter("filename must not hold a NUL".to_owned()));
     }
     // The folders of a first write, so that git never sees artifacts.
-    if !project.state().is_dir() {
+    if !project.check()? {
         drop(project.write_lock(&[])?);
     }
     file::create_folder(&project.state(), FOLDER_MODE)?;

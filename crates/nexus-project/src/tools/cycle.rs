@@ -22,31 +22,32 @@ pub(super) fn close(project: &Project) -> Result<Value, ProjectError> {
         Ok::<_, ProjectError>(Some(object))
     };
     let plan = take(&plan_path)?;
-    let file = take(&tasks_path)?;
-    let tasks = match file.as_ref().and_then(|file| file.get("tasks")) {
+    let mut file = take(&tasks_path)?.unwrap_or_default();
+    let tasks = match file.remove("tasks") {
         None => Vec::new(),
-        Some(Value::Array(tasks)) => tasks.clone(),
+        Some(Value::Array(tasks)) => tasks,
         Some(_) => return Err(document::damaged(&tasks_path, 1, 1, "`tasks` is no list")),
     };
-    let archived = project.archive(&lock, plan.as_ref(), &tasks, &sources)?;
+    let (has_plan, count) = (plan.is_some(), tasks.len());
     let issues = plan.as_ref().and_then(|plan| plan.get("issues")).and_then(Value::as_array);
     let decisions = issues.into_iter().flatten().filter(|issue| is_decided(issue)).count();
     let topic = plan.as_ref().and_then(|plan| plan.get("topic"));
-    let goal = file.as_ref().and_then(|file| file.get("goal"));
-    let topics: Vec<&str> = [topic, goal]
+    let topics: Vec<String> = [topic, file.get("goal")]
         .into_iter()
         .flatten()
         .filter_map(Value::as_str)
         .filter(|text| !text.is_empty())
+        .map(str::to_owned)
         .collect();
+    let archived = project.archive(&lock, plan, tasks, &sources)?;
     Ok(json!({
         "closed": true,
         "cycle": archived.completed_at,
         "branch": archived.branch,
-        "archived": { "plan": plan.is_some(), "decisions": decisions, "tasks": tasks.len() },
+        "archived": { "plan": has_plan, "decisions": decisions, "tasks": count },
         "deleted": archived.deleted,
         "total_cycles": archived.total_cycles,
-        "memoryHint": { "taskCount": tasks.len(), "decisionCount": decisions, "cycleTopics": topics },
+        "memoryHint": { "taskCount": count, "decisionCount": decisions, "cycleTopics": topics },
     }))
 }
 

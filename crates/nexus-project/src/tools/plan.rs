@@ -39,8 +39,8 @@ pub(super) fn start(project: &Project, arguments: &Arguments<'_>) -> Result<Valu
     });
     // Written before the old one goes: on a full disk neither happens.
     let prepared = document::prepare(&path, &plan)?;
-    if let (Some(plan), Some(bytes)) = (&old, previous) {
-        project.archive(&lock, Some(plan), &[], &[Source { path, bytes }])?;
+    if let (Some(plan), Some(bytes)) = (old, previous) {
+        project.archive(&lock, Some(plan), Vec::new(), &[Source { path, bytes }])?;
     }
     document::put(prepared)?;
     Ok(json!({

@@ -5,10 +5,10 @@ use std::path::{Path, PathBuf};
 
 use nexus_base::id::to_hex;
 use nexus_project::catalog::{Catalog, Skill};
-use nexus_project::harness::HarnessId;
+use nexus_project::harness::{HarnessId, ToolLog};
 use nexus_project::skills;
 use nexus_workspace::Layout;
-use nexus_workspace::config::Settings;
+use nexus_workspace::config::{Settings, ToolLogPlace};
 use nexus_workspace::persona::{self, Persona, PersonaText};
 use sha2::{Digest, Sha256};
 
@@ -27,6 +27,7 @@ pub struct Ground {
     workspace: Option<Layout>,
     persona: Option<Persona>,
     catalog: Catalog,
+    tool_log: ToolLog,
 }
 
 impl Ground {
@@ -48,7 +49,11 @@ impl Ground {
             Some(folder) => Catalog::load(&folder)?,
             None => Catalog::embedded()?,
         };
-        Ok(Self { root, workspace: workspace.map(|(layout, _)| layout.clone()), persona, catalog })
+        let tool_log = match workspace.map(|(_, settings)| settings.project.tool_log) {
+            Some(ToolLogPlace::Harness) => ToolLog::Harness,
+            Some(ToolLogPlace::Shared) | None => ToolLog::Shared,
+        };
+        Ok(Self { root, workspace: workspace.map(|(layout, _)| layout.clone()), persona, catalog, tool_log })
     }
 
     /// Returns the folder that is bound.
@@ -66,6 +71,10 @@ impl Ground {
         self.workspace
             .as_ref()
             .is_some_and(|layout| std::fs::canonicalize(layout.root()).is_ok_and(|root| root == self.root))
+    }
+
+    pub(crate) fn tool_log(&self) -> ToolLog {
+        self.tool_log
     }
 
     pub(crate) fn catalog(&self) -> &Catalog {

@@ -130,7 +130,7 @@ impl HookCall {
             (Some(project), Some(payload)) => {
                 let harness = self.id()?;
                 let catalog: &Catalog = around.ground.catalog();
-                let place = Place { project, harness: &harness, catalog };
+                let place = Place { project, harness: &harness, catalog, tool_log: around.ground.tool_log() };
                 // A folder bound in the middle of a session has no beginning to have made its files.
                 if matches!(moment, Moment::UserMessage | Moment::SubagentSpawn) {
                     project.start(&harness)?;

@@ -12,7 +12,7 @@ use crate::ProjectError;
 
 pub use access::record_read;
 pub(crate) use access::{forget, reads};
-pub use edits::Went;
+pub use edits::{ToolLog, Went};
 pub use session::{ActiveSkill, Session, current};
 pub use tracker::{Completion, completed, is_tracked, resumed, session_ended, spawned};
 pub(crate) use tracker::{begin, entries};

@@ -10,11 +10,13 @@ mod session;
 mod subagent;
 mod toolcall;
 
+use std::path::PathBuf;
+
 use serde::Serialize;
 use serde_json::{Map, Value};
 
 use crate::catalog::Catalog;
-use crate::harness::HarnessId;
+use crate::harness::{HarnessId, ToolLog};
 use crate::{Project, ProjectError};
 
 /// A moment.
@@ -149,6 +151,14 @@ pub struct Place<'a> {
     pub harness: &'a HarnessId,
     /// The catalog in force.
     pub catalog: &'a Catalog,
+    /// Where tool calls are written down.
+    pub tool_log: ToolLog,
+}
+
+impl Place<'_> {
+    fn log(&self) -> PathBuf {
+        self.tool_log.path(self.project, self.harness)
+    }
 }
 
 /// Deals with a moment. May wait for another writer or for git, so it belongs on a thread that may.

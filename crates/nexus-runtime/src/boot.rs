@@ -155,7 +155,8 @@ where
             "{problem}; until it is mended the built-in policies hold and nobody but the owner gets in"
         ));
     }
-    warnings.extend(runtime.shared.workshop.projects.take_catalog(&runtime.shared.workshop.settings()).err());
+    warnings
+        .extend(runtime.shared.workshop.projects.take_settings(&runtime.shared.workshop.settings()).err());
     runtime.shared.workshop.models.remember().await?;
     runtime.note_owner_token().await?;
     let ending = CancellationToken::new();
@@ -389,7 +390,7 @@ pub(crate) fn reload(runtime: &Runtime, options: &StartOptions) -> Result<(), St
         tracing::error!(problem, "the access policies stay as they were");
         warnings.push(format!("{problem}; the policies stay as they were"));
     }
-    warnings.extend(runtime.shared.workshop.projects.take_catalog(&new).err());
+    warnings.extend(runtime.shared.workshop.projects.take_settings(&new).err());
     for warning in &warnings {
         tracing::warn!(warning, "the configuration was read again and is not all usable");
     }

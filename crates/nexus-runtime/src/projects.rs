@@ -22,11 +22,12 @@ use nexus_agent::{ProjectTool, Role, RoleSection};
 use nexus_memory::Memory;
 use nexus_project::catalog::{Catalog, LEAD_ONLY, ModelTier, denied_tools};
 use nexus_project::gates::{self, Class};
+use nexus_project::harness::ToolLog;
 use nexus_project::{Project, ProjectError};
 use nexus_session::AgentRequest;
 use nexus_store::agents::ItemKind;
 use nexus_workspace::Layout;
-use nexus_workspace::config::Settings;
+use nexus_workspace::config::{Settings, ToolLogPlace};
 use serde::Deserialize;
 use tokio_util::sync::CancellationToken;
 
@@ -64,6 +65,7 @@ pub(crate) struct Projects {
     memory: Memory,
     /// The catalog in force; none until it is first needed.
     catalog: Mutex<Option<Arc<Catalog>>>,
+    tool_log: Mutex<ToolLog>,
     open: Mutex<HashMap<PathBuf, Arc<OpenProject>>>,
     stopping: CancellationToken,
     /// How long a session stays open without a turn.
@@ -77,6 +79,7 @@ impl Projects {
             owner_home,
             memory,
             catalog: Mutex::default(),
+            tool_log: Mutex::default(),
             open: Mutex::default(),
             stopping: CancellationToken::new(),
             idle: IDLE,
@@ -94,9 +97,18 @@ impl Projects {
         Ok(read)
     }
 
-    /// Puts the catalog in force that the settings name. A package is used whole or not at all: one that is not
+    /// Returns where tool calls are written down.
+    pub(crate) fn tool_log(&self) -> ToolLog {
+        *self.tool_log.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Puts in force what the settings say about projects. A package is used whole or not at all: one that is not
     /// sound changes nothing, and is told about.
-    pub(crate) fn take_catalog(&self, settings: &Settings) -> Result<(), String> {
+    pub(crate) fn take_settings(&self, settings: &Settings) -> Result<(), String> {
+        *self.tool_log.lock().unwrap_or_else(PoisonError::into_inner) = match settings.project.tool_log {
+            ToolLogPlace::Shared => ToolLog::Shared,
+            ToolLogPlace::Harness => ToolLog::Harness,
+        };
         let read = match &settings.project.catalog {
             None => None,
             Some(folder) => {

@@ -23,6 +23,6 @@ pub use settings::{
     AclSettings, AgentSettings, AgentsSettings, AuthMode, AuthSettings, BashNetwork, BashSettings, Bind,
     BudgetSettings, BusSettings, ClockSettings, CredentialSettings, DropPolicy, LocalModelsSettings,
     LogLevel, LoggingSettings, MemoryAgent, MemorySettings, ModelsSettings, ProviderSettings, QueueMode,
-    QueueSettings, RotationSettings, RuntimeCredentials, RuntimeSettings, Settings, Token, ToolsSettings,
-    UnknownSenderPolicy, WebSettings,
+    QueueSettings, RotationSettings, RuntimeCredentials, RuntimeSettings, Settings, Token, ToolLogPlace,
+    ToolsSettings, UnknownSenderPolicy, WebSettings,
 };

@@ -5,7 +5,7 @@ use std::path::Path;
 use serde_json::{Map, Value};
 
 use crate::catalog::Catalog;
-use crate::harness::{self, Completion, HarnessId};
+use crate::harness::{self, Completion, HarnessId, ToolLog};
 use crate::lifecycle::{self, Moment, Place};
 use crate::tools::{Tool, call};
 use crate::{Project, ProjectError};
@@ -129,7 +129,12 @@ impl Subject for Library {
         let catalog = Catalog::embedded().map_err(|error| error.to_string())?;
         let run = || {
             let (project, harness) = (Project::open(root)?, HarnessId::new(harness)?);
-            let place = Place { project: &project, harness: &harness, catalog: &catalog };
+            let place = Place {
+                project: &project,
+                harness: &harness,
+                catalog: &catalog,
+                tool_log: ToolLog::default(),
+            };
             lifecycle::handle(&place, moment, payload)
         };
         run().map(|reply| reply.to_value()).map_err(|error: ProjectError| error.message())

@@ -2,7 +2,7 @@
 //! something finished was opened again.
 
 use std::io::Write as _;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use nexus_base::clock::Timestamp;
 use nexus_base::file::{self, Durability};
@@ -51,8 +51,28 @@ pub(crate) struct Line<'a> {
     pub(crate) error: Option<&'a str>,
 }
 
-/// Appends a line to the log, which all harnesses share.
-pub(crate) fn log(project: &Project, line: &Line<'_>) -> Result<(), ProjectError> {
+/// Where tool calls are written down, as `tool-log.jsonl`. The contract's texts differ, so a person may choose.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum ToolLog {
+    /// In one file for all harnesses.
+    #[default]
+    Shared,
+    /// In a file for each harness, beside what else it keeps.
+    Harness,
+}
+
+impl ToolLog {
+    pub(crate) fn path(self, project: &Project, harness: &HarnessId) -> PathBuf {
+        let folder = match self {
+            Self::Shared => project.state(),
+            Self::Harness => project.namespace(harness),
+        };
+        folder.join("tool-log.jsonl")
+    }
+}
+
+/// Appends a line to the log at `path`.
+pub(crate) fn log(project: &Project, path: &Path, line: &Line<'_>) -> Result<(), ProjectError> {
     project.check()?;
     let mut entry = json!({
         "ts": Timestamp::now().to_string(), "agent_id": line.agent_id, "tool": line.tool, "status": line.went.name(),
@@ -63,9 +83,8 @@ pub(crate) fn log(project: &Project, line: &Line<'_>) -> Result<(), ProjectError
     if let Some(error) = line.error {
         entry["error"] = Value::from(shorten(error, LONGEST_ERROR));
     }
-    let path = log_path(project);
     // One write, appended: lines of several processes never mix.
-    let mut log = file::open_append(&path, FILE_MODE)?;
+    let mut log = file::open_append(path, FILE_MODE)?;
     log.write_all(format!("{entry}\n").as_bytes())
         .map_err(|error| ProjectError::file("appending to", path, error))
 }
@@ -135,22 +154,17 @@ pub(crate) fn cycle_ended(project: &Project, harness: &HarnessId) -> Result<(), 
 }
 
 /// Removes what belonged to the session alone and puts a long log aside.
-pub(crate) fn session_ended(project: &Project, harness: &HarnessId) -> Result<(), ProjectError> {
+pub(crate) fn session_ended(project: &Project, harness: &HarnessId, log: &Path) -> Result<(), ProjectError> {
     for name in ["edit-tracker.json", "reopen-tracker.json", "session.json"] {
         document::remove(&place(project, harness, name))?;
     }
-    let log = log_path(project);
     let is_long =
-        std::fs::symlink_metadata(&log).is_ok_and(|found| found.is_file() && found.len() > LONGEST_LOG);
+        std::fs::symlink_metadata(log).is_ok_and(|found| found.is_file() && found.len() > LONGEST_LOG);
     if is_long {
         let aside = place(project, harness, "tool-log.previous.jsonl");
-        std::fs::rename(&log, &aside).map_err(|error| ProjectError::file("moving", log, error))?;
+        std::fs::rename(log, &aside).map_err(|error| ProjectError::file("moving", log, error))?;
     }
     Ok(())
-}
-
-fn log_path(project: &Project) -> PathBuf {
-    project.state().join("tool-log.jsonl")
 }
 
 fn place(project: &Project, harness: &HarnessId, name: &str) -> PathBuf {

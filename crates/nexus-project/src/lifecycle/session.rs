@@ -82,7 +82,7 @@ pub(super) fn compact(place: &Place<'_>, payload: &Payload<'_>) -> Result<Reply,
 
 fn close(project: &Project, place: &Place<'_>) -> Result<(), ProjectError> {
     harness::session_ended(project, place.harness)?;
-    edits::session_ended(project, place.harness)
+    edits::session_ended(project, place.harness, &place.log())
 }
 
 fn is_there(path: &Path) -> bool {

@@ -39,7 +39,8 @@ pub(super) fn before(place: &Place<'_>, payload: &Payload<'_>) -> Result<Reply, 
         went: Went::Blocked,
         error: Some(&reason),
     };
-    let logged = place.project.start(place.harness).and_then(|_| edits::log(place.project, &line));
+    let logged =
+        place.project.start(place.harness).and_then(|_| edits::log(place.project, &place.log(), &line));
     let mut reply = Reply::block(reason.clone());
     // A log that cannot be written must not open the gate.
     reply.warnings.extend(logged.err().map(|error| error.message()));
@@ -71,6 +72,7 @@ pub(super) fn after(place: &Place<'_>, payload: &Payload<'_>) -> Result<Reply, P
     let went = if failed { Went::Error } else { Went::Ok };
     edits::log(
         place.project,
+        &place.log(),
         &Line { agent_id: agent, tool, file: inside.first().map(String::as_str), went, error },
     )?;
     let mut reply = Reply::default();

@@ -5,7 +5,6 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
 
-use nexus_project::catalog::Catalog;
 use nexus_project::harness::{self, HarnessId};
 use nexus_project::lifecycle::{self, Moment, Place, Reply};
 use nexus_project::{Project, ProjectError};
@@ -88,7 +87,12 @@ impl OpenProject {
         payload: Map<String, Value>,
     ) -> Result<Reply, ProjectError> {
         let catalog = projects.catalog().map_err(ProjectError::Refused)?;
-        self.waiting(move |project| handle(project, &catalog, moment, &payload)).await
+        let tool_log = projects.tool_log();
+        let handle = move |project: &Project| {
+            let place = Place { project, harness: &HarnessId::ours(), catalog: &catalog, tool_log };
+            lifecycle::handle(&place, moment, &payload)
+        };
+        self.waiting(handle).await
     }
 
     /// Runs something on the project on a thread that may wait.
@@ -144,16 +148,6 @@ impl OpenProject {
     fn with<T>(&self, change: impl FnOnce(&mut State) -> T) -> T {
         change(&mut self.state.lock().unwrap_or_else(PoisonError::into_inner))
     }
-}
-
-fn handle(
-    project: &Project,
-    catalog: &Catalog,
-    moment: Moment,
-    payload: &Map<String, Value>,
-) -> Result<Reply, ProjectError> {
-    let harness = HarnessId::ours();
-    lifecycle::handle(&Place { project, harness: &harness, catalog }, moment, payload)
 }
 
 /// Where the workspace's own things lie, which are never a project's.

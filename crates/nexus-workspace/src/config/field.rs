@@ -175,6 +175,7 @@ pub(crate) const FIELDS: &[Field] = &[
     trusted("tools.web.allow", Kind::Texts { most: 64 }, Unset::Texts(&[]), "base URLs of your own hosts that web_fetch may reach"),
     field("tools.approval_timeout_ms", count(100, 10 * MINUTE_MS), Unset::Count(2 * MINUTE_MS), "how long a call waits for your consent"),
     trusted("project.catalog", Kind::Text { longest: 2_000 }, Unset::Nothing, "folder of a package with roles and skills, instead of those built in"),
+    field("project.tool_log", Kind::Word(&["shared", "harness"]), Unset::Text("shared"), "whether harnesses share a project's tool-log.jsonl or have one each"),
     field("logging.level", Kind::Word(&["error", "warn", "info", "debug", "trace"]), Unset::Text("info"), "how much is logged"),
 ];
 

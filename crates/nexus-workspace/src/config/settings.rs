@@ -439,6 +439,19 @@ pub struct WebSettings {
 pub struct ProjectSettings {
     /// Folder of a package with roles and skills, relative to the workspace; those built in when absent.
     pub catalog: Option<String>,
+    /// Where tool calls in projects are written down.
+    pub tool_log: ToolLogPlace,
+}
+
+/// Where a project's `tool-log.jsonl` lies.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ToolLogPlace {
+    /// In `.nexus/state/`, for all harnesses.
+    #[default]
+    Shared,
+    /// In each harness's own folder there.
+    Harness,
 }
 
 /// `logging.*`

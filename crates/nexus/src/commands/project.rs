@@ -11,7 +11,7 @@ use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
 use nexus_project::catalog::Catalog;
-use nexus_project::harness::HarnessId;
+use nexus_project::harness::{HarnessId, ToolLog};
 use nexus_project::lifecycle::{self, Moment, Place};
 use nexus_project::{Project, ProjectError, Tool, call};
 use serde_json::{Map, Value, json};
@@ -191,7 +191,9 @@ fn close(project: &Project, format: Format) -> Outcome {
     let closed = ask(project, Tool::TaskClose, json!({}))?;
     // A daemon that works here notices and begins a new session with its next turn.
     let catalog = Catalog::embedded().map_err(|error| Failure::new(error.to_string()))?;
-    let place = Place { project, harness: &HarnessId::ours(), catalog: &catalog };
+    // Only a long log that all share is put aside here; logs of their own are for the harnesses.
+    let tool_log = ToolLog::Shared;
+    let place = Place { project, harness: &HarnessId::ours(), catalog: &catalog, tool_log };
     lifecycle::handle(&place, Moment::SessionEnd, &Map::new()).map_err(|error| failure(&error))?;
     if format == Format::Json {
         return output::json(&closed);

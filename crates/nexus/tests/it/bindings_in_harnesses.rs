@@ -112,6 +112,34 @@ fn a_hook_that_cannot_work_says_nothing_unless_told_to_refuse() {
 }
 
 /// Sends JSON-RPC lines to `nexus mcp` and returns the answers by id.
+#[test]
+fn harnesses_share_a_log_of_calls_or_have_one_each() {
+    let workspace = onboarded();
+    let project = tempfile::tempdir().unwrap();
+    let root = project.path().canonicalize().unwrap();
+    workspace.nexus(&["project", "--project", root.to_str().unwrap(), "init"]).ok();
+    let used = || {
+        let payload = json!({
+            "cwd": root, "hook_event_name": "PostToolUse", "tool_name": "Read",
+            "tool_input": { "file_path": "a.txt" }, "tool_response": {},
+        });
+        let hook =
+            Run::new(&["hook", "post_tool_use", "--harness", "claude-code"]).input(payload.to_string());
+        workspace.run(&hook).ok();
+    };
+    let lines = |path: &str| {
+        std::fs::read_to_string(root.join(".nexus/state").join(path)).unwrap_or_default().lines().count()
+    };
+    used();
+    assert_eq!((lines("tool-log.jsonl"), lines("claude-code/tool-log.jsonl")), (1, 0));
+    workspace.nexus(&["config", "set", "project.tool_log", "harness"]).ok();
+    used();
+    assert_eq!((lines("tool-log.jsonl"), lines("claude-code/tool-log.jsonl")), (1, 1));
+    let wrong = workspace.nexus(&["config", "set", "project.tool_log", "../elsewhere"]);
+    assert_eq!(wrong.code(), Some(1), "{}", wrong.stderr);
+    assert!(wrong.stderr.contains("shared") && wrong.stderr.contains("harness"), "{}", wrong.stderr);
+}
+
 fn ask_mcp(workspace: &Workspace, calls: &[(&str, Value)]) -> Vec<Value> {
     let opening = json!({"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "t", "version": "1"}});
     let mut lines = vec![

@@ -282,6 +282,10 @@ fn a_plan_becomes_tasks_that_roles_carry_out_in_parallel_and_a_closed_cycle() {
     let log = std::fs::read_to_string(root.join(".nexus/state/tool-log.jsonl")).unwrap();
     assert!(log.contains("\"status\":\"blocked\"") && log.contains("\"tool\":\"bash\""), "{log}");
 
+    workspace.nexus(&["config", "set", "project.tool_log", "harness"]).ok();
+    workspace.nexus(&["config", "reload"]).ok();
+    assert!(!root.join(".nexus/state/nexus/tool-log.jsonl").exists());
+
     // The next task about the same file goes to the one who made it; what it knew, it still knows.
     server.script([
         calls(&[task("Polish A", "engineer", json!([])), project("task_list", json!({}))]),
@@ -303,6 +307,8 @@ fn a_plan_becomes_tasks_that_roles_carry_out_in_parallel_and_a_closed_cycle() {
     let counts: Vec<u64> =
         tracker.as_array().unwrap().iter().map(|entry| entry["resume_count"].as_u64().unwrap()).collect();
     assert_eq!(counts.iter().sum::<u64>(), 1, "{tracker}");
+    let own = std::fs::read_to_string(root.join(".nexus/state/nexus/tool-log.jsonl")).unwrap();
+    assert!(own.contains("\"tool\":\""), "written where the setting says now: {own}");
     let reads = std::fs::read_to_string(root.join(".nexus/state/nexus/memory-access.jsonl")).unwrap();
     assert!(reads.contains("shop-euros-cents.md") && reads.contains("\"access_count\":1"), "{reads}");
 

@@ -7,6 +7,7 @@ use async_trait::async_trait;
 use nexus_agent::ports::{Approval, ApprovalAsk, Approve, TurnFacts};
 use nexus_base::id::RequestId;
 use nexus_identity::{Ask, Kind};
+use nexus_store::identity::PermissionStatus;
 
 use crate::Runtime;
 use crate::runtime::Shared;
@@ -62,12 +63,15 @@ impl Approve for OwnerConsent {
         let watched = runtime.shared.bus.is_watched();
         let patience = if watched { patience } else { patience.min(UNWATCHED) };
         match runtime.ask_owner(question, patience).await {
-            Ok(true) => Approval::Granted,
-            Ok(false) if watched => refused(format!(
+            Ok(PermissionStatus::Approved) => Approval::Granted,
+            Ok(PermissionStatus::Denied) => {
+                refused("the owner said no; do without, or ask what they would rather have".to_owned())
+            }
+            Ok(_) if watched => refused(format!(
                 "the owner did not allow it within {} s; ask them, or do without",
                 patience.as_secs()
             )),
-            Ok(false) => refused(
+            Ok(_) => refused(
                 "nobody was there to answer: the owner answers in `nexus chat` or with `nexus approvals`"
                     .to_owned(),
             ),

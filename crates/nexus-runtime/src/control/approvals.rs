@@ -18,18 +18,15 @@ use crate::{Runtime, RuntimeError};
 const LONGEST_WAIT: Duration = Duration::from_secs(600);
 
 impl Runtime {
-    /// Puts a question to the owner and waits for the answer at most so long. Whatever is not a
-    /// clear yes in time is a no.
+    /// Puts a question to the owner, waits for the answer at most so long, and returns where it stands then.
+    /// Whatever is not approved is a no.
     ///
     /// # Errors
     /// The question is wrong or could not be stored.
-    pub async fn ask_owner(&self, ask: Ask, wait: Duration) -> Result<bool, RuntimeError> {
+    pub async fn ask_owner(&self, ask: Ask, wait: Duration) -> Result<PermissionStatus, RuntimeError> {
         match self.put_question(ask).await? {
-            Asked::Granted(_) => Ok(true),
-            Asked::Open(request) => {
-                let settled = self.settled_question(&request.new.id, wait).await?;
-                Ok(settled.status == PermissionStatus::Approved)
-            }
+            Asked::Granted(_) => Ok(PermissionStatus::Approved),
+            Asked::Open(request) => Ok(self.settled_question(&request.new.id, wait).await?.status),
         }
     }
 

@@ -240,7 +240,7 @@ fn consent_is_asked_while_a_turn_waits_for_it() {
     terminal.wait_for("not allowed", 1);
     terminal.wait_for("It is done.", 2);
     let told = scripted.results("typed-no");
-    assert!(told[0].contains("the owner did not allow it"), "{told:?}");
+    assert!(told[0].contains("the owner said no"), "{told:?}");
     let history = scripted.workspace.home().join(".local/state/nexus/history");
     assert!(
         !std::fs::read_to_string(history).unwrap().lines().any(|line| line == "y"),

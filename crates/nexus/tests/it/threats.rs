@@ -149,7 +149,7 @@ fn t18_consent_is_bound_to_the_exact_command_and_folder() {
     scripted.workspace.nexus(&["approvals", "deny", again["id"].as_str().unwrap()]).ok();
     let done = scripted.finish(&begun);
     assert!(
-        done.results[0].contains("not done: run in") && done.results[0].contains("did not allow it"),
+        done.results[0].contains("not done: run in") && done.results[0].contains("the owner said no"),
         "{done:?}"
     );
     // Without the wish there is no question, and the denial says how to ask.

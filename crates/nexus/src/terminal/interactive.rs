@@ -201,6 +201,15 @@ impl Talk {
             }
             Typed::Command(Slash::Compact) => self.shorten(false, interrupt).await,
             Typed::Command(Slash::Reset) => self.shorten(true, interrupt).await,
+            Typed::Command(Slash::Model) => {
+                self.screen.notice(&self.link.chosen_model());
+                Next::Prompt
+            }
+            Typed::Model(name) => {
+                self.link.choose_model((name != slash::CONFIGURED).then_some(name));
+                self.screen.notice(&self.link.chosen_model());
+                Next::Prompt
+            }
             Typed::Unknown => {
                 self.screen.notice("no such command; /help lists them");
                 Next::Prompt

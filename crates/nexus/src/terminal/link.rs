@@ -61,6 +61,19 @@ impl Link {
         Self { context: Arc::new(context.clone()), place, client: Arc::default() }
     }
 
+    /// Sets the model that answers what is said from now on; the configured one when absent.
+    pub(crate) fn choose_model(&mut self, model: Option<String>) {
+        self.place.model = model;
+    }
+
+    /// Returns a line about the model that answers.
+    pub(crate) fn chosen_model(&self) -> String {
+        match &self.place.model {
+            Some(model) => format!("{model} answers from here on"),
+            None => "the configured model answers; nexus models shows which".to_owned(),
+        }
+    }
+
     /// Returns what the assistant calls itself now.
     pub(crate) fn assistant_name(&self) -> String {
         self.context.assistant_name()

@@ -11,15 +11,25 @@ pub(crate) enum Slash {
     Compact,
     /// Begin anew.
     Reset,
+    /// Say which model was chosen here.
+    Model,
     /// Leave.
     Quit,
 }
+
+/// Stands after `/model` for the model of the configuration.
+pub(crate) const CONFIGURED: &str = "default";
 
 const NAMES: &[(&str, Slash, &str)] = &[
     ("/help", Slash::Help, "this list"),
     ("/trace", Slash::Trace, "what happened with the last message, stage by stage"),
     ("/compact", Slash::Compact, "sum up what was said so far, to make room"),
     ("/reset", Slash::Reset, "begin anew; what was said stays in the history"),
+    (
+        "/model",
+        Slash::Model,
+        "the model chosen here; with a name, choose it; with `default`, the configured one",
+    ),
     ("/quit", Slash::Quit, "leave (Ctrl-D does too)"),
 ];
 
@@ -30,11 +40,14 @@ pub(crate) enum Typed {
     Message,
     /// A command.
     Command(Slash),
+    /// A model for the messages that follow.
+    Model(String),
     /// It looks like a command and is none.
     Unknown,
 }
 
-/// Tells commands from messages. `/etc/hosts` is no command, nor is a slash word with text after it.
+/// Tells commands from messages. `/etc/hosts` is no command, nor is a slash word with text after it, but for one word
+/// after `/model`.
 pub(crate) fn read(line: &str) -> Typed {
     let line = line.trim();
     let Some(word) = line.strip_prefix('/') else { return Typed::Message };
@@ -42,6 +55,11 @@ pub(crate) fn read(line: &str) -> Typed {
         "exit" => return Typed::Command(Slash::Quit),
         "new" => return Typed::Command(Slash::Reset),
         _ => {}
+    }
+    if let Some(name) = word.strip_prefix("model ").map(str::trim)
+        && !name.contains(char::is_whitespace)
+    {
+        return Typed::Model(name.to_owned());
     }
     if let Some((_, command, _)) = NAMES.iter().find(|(name, _, _)| *name == line) {
         return Typed::Command(*command);
@@ -86,6 +104,9 @@ mod tests {
         assert_eq!(read("/compact"), Typed::Command(Slash::Compact));
         assert_eq!((read("/reset"), read("/new")), (read("/new"), Typed::Command(Slash::Reset)));
         assert_eq!(read("/compact the soil first?"), Typed::Message);
+        assert_eq!(read("/model"), Typed::Command(Slash::Model));
+        assert_eq!(read("/model  openai/gpt-x "), Typed::Model("openai/gpt-x".to_owned()));
+        assert_eq!(read("/model is what?"), Typed::Message);
         assert_eq!(completions("/t"), vec!["/trace"]);
         assert_eq!(completions("t"), Vec::<String>::new());
     }

@@ -174,6 +174,15 @@ fn a_conversation_is_summed_up_and_begun_anew_from_the_prompt() {
     assert_eq!(terminal.seen().matches("summed up from here on").count(), 1, "{}", terminal.seen());
     terminal.press("/help\r");
     terminal.wait_for_prompt_after("/reset");
+    // A model for what follows, and back; a name nobody knows is refused with the message.
+    terminal.press("/model nobody/none\r");
+    terminal.wait_for_prompt_after("nobody/none answers from here on");
+    terminal.press("hello there\r");
+    terminal.wait_for_prompt_after("names no provider");
+    terminal.press("/model default\r");
+    terminal.wait_for_prompt_after("the configured model answers");
+    terminal.press("hello again\r");
+    terminal.wait_for_prompt_after("no language model");
 }
 
 #[test]

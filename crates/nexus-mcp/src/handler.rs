@@ -7,9 +7,9 @@ use std::sync::Arc;
 use futures_util::FutureExt as _;
 use nexus_protocol::tool::{ToolHints, ToolOutput, ToolSource, ToolSpec};
 use rmcp::model::{
-    CallToolRequestParams, CallToolResponse, CallToolResult, ContentBlock, ErrorData, Implementation,
-    JsonObject, ListToolsResult, PaginatedRequestParams, ServerCapabilities, ServerConfig, Tool,
-    ToolAnnotations,
+    CallToolRequestParams, CallToolResponse, CallToolResult, ContentBlock, CustomRequest, CustomResult,
+    ErrorCode, ErrorData, Implementation, JsonObject, ListToolsResult, PaginatedRequestParams,
+    ServerCapabilities, ServerConfig, Tool, ToolAnnotations,
 };
 use rmcp::service::RequestContext;
 use rmcp::{RoleServer, ServerHandler};
@@ -73,6 +73,32 @@ impl ServerHandler for Handler {
         let result =
             if output.is_error { CallToolResult::error(content) } else { CallToolResult::success(content) };
         Ok(result.into())
+    }
+
+    async fn on_custom_request(
+        &self,
+        request: CustomRequest,
+        _context: RequestContext<RoleServer>,
+    ) -> Result<CustomResult, ErrorData> {
+        Err(not_understood(request))
+    }
+}
+
+/// Answers a request that the library could not read: one it does not know, or one it knows in another form.
+fn not_understood(request: CustomRequest) -> ErrorData {
+    let params = request.params.unwrap_or_default();
+    let problem = match request.method.as_str() {
+        "tools/call" => serde_json::from_value::<CallToolRequestParams>(params).err(),
+        "tools/list" => serde_json::from_value::<PaginatedRequestParams>(params).err(),
+        _ => None,
+    };
+    let method: String = request.method.chars().take(64).collect();
+    match problem {
+        Some(problem) => {
+            let message = format!("the parameters of {method} have another form: {problem}");
+            ErrorData::invalid_params(message, None)
+        }
+        None => ErrorData::new(ErrorCode::METHOD_NOT_FOUND, format!("there is no method {method:?}"), None),
     }
 }
 

@@ -10,9 +10,10 @@ use std::fs::{self, File, Metadata, OpenOptions};
 use std::io::ErrorKind;
 use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
-use std::time::{Duration, Instant, SystemTime};
+use std::time::{Duration, Instant};
 
 use nexus_base::failpoint;
+use rustix::fs::{Timespec, Timestamps, UTIME_NOW};
 
 use crate::ProjectError;
 
@@ -60,9 +61,11 @@ impl WriteLock {
             }
         }
         if !files.is_empty() {
-            // Others judge by this time whether a lock was left behind; all links share it.
-            file.set_modified(SystemTime::now())
-                .map_err(|error| ProjectError::file("locking", queue, error))?;
+            // Others judge by this time whether a lock was left behind; all links share it. Setting it to now needs no
+            // more than the right to write, which whoever shares the folder has.
+            let now = Timespec { tv_sec: 0, tv_nsec: UTIME_NOW };
+            rustix::fs::futimens(&file, &Timestamps { last_access: now, last_modification: now })
+                .map_err(|error| ProjectError::file("locking", queue, error.into()))?;
         }
         let mut links = Links::default();
         for path in files {
@@ -127,7 +130,10 @@ fn link(queue: &Path, ours: &Metadata, path: &Path) -> Result<(), ProjectError> 
         }
         let Ok(found) = fs::symlink_metadata(path) else { continue };
         let left_by_us = found.dev() == ours.dev() && found.ino() == ours.ino();
-        let age = found.modified().ok().and_then(|at| at.elapsed().ok()).unwrap_or_default();
+        // One from the future was left by a clock that was wrong, and would never grow old.
+        let age = found
+            .modified()
+            .map_or(Duration::ZERO, |at| at.elapsed().unwrap_or_else(|ahead| ahead.duration()));
         if left_by_us || age > STALE {
             match fs::remove_file(path) {
                 Ok(()) => continue,

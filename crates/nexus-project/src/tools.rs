@@ -8,6 +8,8 @@ mod plan;
 mod specs;
 mod task;
 
+use std::path::Path;
+
 use nexus_protocol::tool::{ToolHints, ToolOutput};
 use serde_json::{Map, Value};
 
@@ -121,7 +123,11 @@ impl Tool {
 /// See [`ProjectError`]; state is as it was before.
 pub fn call(project: &Project, tool: Tool, parameters: &Map<String, Value>) -> Result<Value, ProjectError> {
     let arguments = Arguments::new(parameters)?;
-    project.check()?;
+    match project.check() {
+        // The contract lets this one leave out what cannot be read.
+        Err(ProjectError::File(_)) if tool == Tool::Context => {}
+        checked => drop(checked?),
+    }
     match tool {
         Tool::PlanStart => plan::start(project, &arguments),
         Tool::PlanStatus => plan::status(project),
@@ -135,6 +141,22 @@ pub fn call(project: &Project, tool: Tool, parameters: &Map<String, Value>) -> R
         Tool::Context => Ok(cycle::context(project)),
         Tool::ArtifactWrite => artifact::write(project, &arguments),
     }
+}
+
+/// Says whether something stands at `path`; what cannot be looked at is an error and not an absence.
+fn is_there(path: &Path) -> Result<bool, ProjectError> {
+    match std::fs::symlink_metadata(path) {
+        Ok(_) => Ok(true),
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(false),
+        Err(error) => Err(ProjectError::file("inspecting", path, error)),
+    }
+}
+
+/// Returns the id after the highest one.
+fn next_id(highest: Option<u64>) -> Result<u64, ProjectError> {
+    let used_up =
+        || ProjectError::Refused("the highest id is in use already; nothing can be added".to_owned());
+    highest.unwrap_or(0).checked_add(1).ok_or_else(used_up)
 }
 
 /// Calls a tool and renders what a model gets: the JSON of the result or of `{"error": …}`.

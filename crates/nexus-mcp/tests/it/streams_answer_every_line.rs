@@ -81,6 +81,27 @@ fn what_comes_before_the_first_request_does_no_harm() {
 }
 
 #[test]
+fn requests_in_another_form_are_told_from_unknown_ones() {
+    let client = Client::initialized("2025-06-18");
+    for params in [
+        json!({ "name": "echo", "arguments": [] }),
+        json!({ "name": "echo", "arguments": "x" }),
+        json!({ "name": 5 }),
+        json!({}),
+    ] {
+        let answer =
+            client.ask(&json!({ "jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params }));
+        let message = answer["error"]["message"].as_str().unwrap();
+        assert_eq!(answer["error"]["code"], -32602, "{answer}");
+        assert!(message.starts_with("the parameters of tools/call have another form: "), "{message}");
+    }
+    let unknown = client.ask(&json!({ "jsonrpc": "2.0", "id": 2, "method": "tools/nothing" }));
+    assert_eq!((&unknown["id"], &unknown["error"]["code"]), (&json!(2), &json!(-32601)));
+    assert_eq!(unknown["error"]["message"], "there is no method \"tools/nothing\"");
+    assert_eq!(client.leave(), Ok(()));
+}
+
+#[test]
 fn what_is_said_at_once_is_answered_in_turn() {
     let client = Client::initialized("2025-06-18");
     for id in 1..=50 {

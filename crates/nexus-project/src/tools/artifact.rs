@@ -43,5 +43,5 @@ pub(super) fn write(project: &Project, arguments: &Arguments<'_>) -> Result<Valu
     failpoint::hit("project.artifact.write");
     jail.write_atomic(&path, content.as_bytes(), FILE_MODE, Durability::Crash)?;
     failpoint::hit("project.artifact.written");
-    Ok(json!({ "success": true, "path": project.artifacts().join(&path) }))
+    Ok(json!({ "success": true, "path": project.artifacts().join(&path).to_string_lossy() }))
 }

@@ -68,20 +68,22 @@ pub(super) fn search(project: &Project, arguments: &Arguments<'_>) -> Result<Val
 /// Never fails: what cannot be read is left out.
 pub(super) fn context(project: &Project) -> Value {
     let path = project.tasks();
-    let exists = path.exists();
+    let exists = std::fs::symlink_metadata(&path).is_ok_and(|found| found.is_file());
     let file = document::read_object(&path).ok().flatten().unwrap_or_default();
     let mut context = json!({ "branch": project.branch(), "activeMode": exists.then_some("team") });
     if exists {
         let tasks = file.get("tasks").and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
         let count = |status| tasks.iter().filter(|task| has_status(task, status)).count();
-        if let Some(goal) = file.get("goal") {
+        if let Some(goal) = file.get("goal").filter(|goal| goal.is_string()) {
             context["goal"] = goal.clone();
         }
         context["tasksSummary"] =
             json!({ "total": tasks.len(), "completed": count("completed"), "pending": count("pending") });
     }
-    let decisions = file.get("decisions").and_then(Value::as_array).filter(|list| !list.is_empty()).cloned();
-    context["decisions"] = Value::Array(decisions.or_else(|| legacy_decisions(project)).unwrap_or_default());
+    let decisions = file.get("decisions").and_then(Value::as_array).into_iter().flatten();
+    let decisions: Vec<Value> = decisions.filter(|decision| decision.is_string()).cloned().collect();
+    let decisions = Some(decisions).filter(|list| !list.is_empty()).or_else(|| legacy_decisions(project));
+    context["decisions"] = Value::Array(decisions.unwrap_or_default());
     context
 }
 

@@ -5,6 +5,7 @@ use nexus_base::file::Durability;
 use serde_json::{Map, Number, Value, json};
 
 use super::arguments::{Arguments, is_id};
+use super::{is_there, next_id};
 use crate::history::Source;
 use crate::{Project, ProjectError, document};
 
@@ -27,7 +28,7 @@ pub(super) fn start(project: &Project, arguments: &Arguments<'_>) -> Result<Valu
     let archived = previous.is_some();
     let old = previous.as_ref().map(|bytes| document::object(&path, bytes)).transpose()?;
     let old_id = old.as_ref().and_then(|plan| crate::history::whole(plan.get("id")?)).unwrap_or(0);
-    let id = project.highest_plan_id()?.max(old_id) + 1;
+    let id = next_id(Some(project.highest_plan_id()?.max(old_id)))?;
     let issues: Vec<Value> = titles
         .iter()
         .zip(1_u64..)
@@ -72,7 +73,7 @@ pub(super) fn update(project: &Project, arguments: &Arguments<'_>) -> Result<Val
                 let title = title.ok_or_else(|| refused("title is required for add"))?;
                 let issues = issues(plan, project)?;
                 let highest = issues.iter().filter_map(|issue| crate::history::whole(&issue["id"])).max();
-                let issue = json!({ "id": highest.unwrap_or(0) + 1, "title": title, "status": "pending" });
+                let issue = json!({ "id": next_id(highest)?, "title": title, "status": "pending" });
                 issues.push(issue.clone());
                 Ok(json!({ "added": true, "issue": issue }))
             }
@@ -153,7 +154,7 @@ fn change(
     let path = project.plan();
     let no_plan = || refused("No active plan session");
     // Without a plan there is nothing to lock, and nothing is made to say so.
-    if !path.exists() {
+    if !is_there(&path)? {
         return Err(no_plan());
     }
     let _lock = project.write_lock(&[&path])?;

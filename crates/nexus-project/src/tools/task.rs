@@ -5,6 +5,7 @@ use nexus_base::file::Durability;
 use serde_json::{Map, Value, json};
 
 use super::arguments::{Arguments, is_id};
+use super::{is_there, next_id};
 use crate::{Project, ProjectError, document};
 
 const STATUSES: [&str; 3] = ["pending", "in_progress", "completed"];
@@ -51,7 +52,7 @@ pub(super) fn add(project: &Project, arguments: &Arguments<'_>) -> Result<Value,
     let tasks = list_in(&mut file, "tasks", project)?;
     let highest = tasks.iter().filter_map(|task| crate::history::whole(task.get("id")?)).max();
     let mut task = Map::from_iter([
-        ("id".to_owned(), Value::from(highest.unwrap_or(0) + 1)),
+        ("id".to_owned(), Value::from(next_id(highest)?)),
         ("title".to_owned(), Value::from(title)),
         ("context".to_owned(), Value::from(context)),
     ]);
@@ -63,8 +64,10 @@ pub(super) fn add(project: &Project, arguments: &Arguments<'_>) -> Result<Value,
 }
 
 pub(super) fn list(project: &Project) -> Result<Value, ProjectError> {
-    let Some(file) = document::read_object(&project.tasks())? else { return Ok(json!({ "exists": false })) };
-    let tasks = file.get("tasks").and_then(Value::as_array).cloned().unwrap_or_default();
+    let Some(mut file) = document::read_object(&project.tasks())? else {
+        return Ok(json!({ "exists": false }));
+    };
+    let tasks = std::mem::take(list_in(&mut file, "tasks", project)?);
     let count = |status| tasks.iter().filter(|task| has_status(task, status)).count();
     let summary = json!({
         "total": tasks.len(), "completed": count("completed"), "pending": count("pending"),
@@ -79,7 +82,7 @@ pub(super) fn update(project: &Project, arguments: &Arguments<'_>) -> Result<Val
     let status = arguments.required("status")?;
     let path = project.tasks();
     let no_file = || ProjectError::Refused("tasks.json not found".to_owned());
-    if !path.exists() {
+    if !is_there(&path)? {
         return Err(no_file());
     }
     one_of(Some(&Value::from(status)), "status", &STATUSES)?;

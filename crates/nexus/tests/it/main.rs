@@ -36,6 +36,7 @@ mod kernel_serving;
 mod lifecycle;
 mod manual_is_current;
 mod mcp_meets_faults;
+mod mcp_meets_odd_files;
 mod mcp_serves_a_project;
 mod memory_commands;
 mod models_are_chosen;

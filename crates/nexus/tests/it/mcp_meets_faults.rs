@@ -63,7 +63,7 @@ fn refused(client: &mut Client, root: &Path, words: &str) {
     }
 }
 
-fn is_root(what: &str) -> bool {
+pub(crate) fn is_root(what: &str) -> bool {
     use std::io::Write as _;
     let is_root = rustix::process::geteuid().is_root();
     if !is_root {

@@ -63,6 +63,8 @@ pub(crate) struct Unreadable {
     pub(crate) line: usize,
     pub(crate) column: usize,
     pub(crate) reason: String,
+    /// The entry that is somebody else's although it has the name of ours.
+    pub(crate) entry: Option<String>,
 }
 
 /// Finds the line and column of a byte, both from one.

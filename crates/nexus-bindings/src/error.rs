@@ -29,6 +29,21 @@ pub enum BindingError {
         /// It was ours once.
         changed: bool,
     },
+    /// An entry has the name of ours and is somebody else's, or ours with something added.
+    #[error(
+        "{} line {line}, column {column}: {entry} is there already and is not what Nexus writes",
+        file.display()
+    )]
+    TakenEntry {
+        /// The file.
+        file: PathBuf,
+        /// The entry's keys, from the outermost.
+        entry: String,
+        /// Line, from one.
+        line: usize,
+        /// Column, from one.
+        column: usize,
+    },
     /// A link leads nowhere.
     #[error("{} is a link that leads nowhere", .0.display())]
     Dangling(PathBuf),
@@ -54,6 +69,10 @@ impl BindingError {
             Self::Taken { .. } => {
                 Some("--force writes ours and moves the other aside as FILE.before-nexus".to_owned())
             }
+            Self::TakenEntry { .. } => Some(
+                "give your entry another name, or take it out, and bind again; nothing was changed"
+                    .to_owned(),
+            ),
             Self::Dangling(_) => Some("mend or remove the link".to_owned()),
             Self::NotText(_) => Some("save the file as UTF-8 and bind again".to_owned()),
             Self::File(_) | Self::Catalog(_) | Self::Project(_) => None,

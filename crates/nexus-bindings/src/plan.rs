@@ -148,7 +148,8 @@ impl Plan {
                     let base = base(&wanted, &current, past.as_ref())?;
                     let created = past.as_ref().is_some_and(|past| past.created);
                     let left: String = base.chars().filter(|letter| !letter.is_whitespace()).collect();
-                    let nothing_left = matches!(left.trim_start_matches('\u{feff}'), "" | "{}");
+                    let nothing_left =
+                        matches!(left.trim_start_matches('\u{feff}'), "" | "{}" | r#"{"version":1}"#);
                     if nothing_left && (created || past.is_none()) { None } else { Some(base) }
                 }
             };
@@ -306,8 +307,8 @@ fn base(wanted: &Wanted, current: &str, past: Option<&FileRecord>) -> Result<Str
             }
             edit::strip_json(current, edits).map_err(|error| unreadable(&wanted.file, error))
         }
-        Content::Table { path, .. } => {
-            edit::strip_tables(current, path).map_err(|error| unreadable(&wanted.file, error))
+        Content::Table { path, body } => {
+            edit::strip_tables(current, path, body).map_err(|error| unreadable(&wanted.file, error))
         }
         Content::Block(_) => Ok(edit::strip_prose(current)),
         Content::Whole { .. } => Ok(current.to_owned()),
@@ -354,8 +355,12 @@ pub(crate) fn read(root: &Path, relative: &Path) -> Result<(PathBuf, Option<Stri
 }
 
 fn unreadable(file: &Path, error: Unreadable) -> BindingError {
-    let Unreadable { line, column, reason } = error;
-    BindingError::Unreadable { file: file.to_owned(), line, column, reason }
+    let Unreadable { line, column, reason, entry } = error;
+    let file = file.to_owned();
+    match entry {
+        Some(entry) => BindingError::TakenEntry { file, entry, line, column },
+        None => BindingError::Unreadable { file, line, column, reason },
+    }
 }
 
 fn past_moved(record: &Record, file: &Path) -> bool {

@@ -59,6 +59,18 @@ pub(crate) fn is_ours(entry: &Value) -> bool {
     }
 }
 
+/// Returns whether a member is one we would write: it starts what ours starts, and says nothing that ours
+/// does not say. Another of the same name is the person's, also one of ours that they added to.
+fn is_our_member(found: &Value, wanted: &Value) -> bool {
+    match (found.as_object(), wanted.as_object()) {
+        (Some(found), Some(wanted)) => {
+            ["command", "args"].iter().all(|key| found.get(*key) == wanted.get(*key))
+                && found.keys().all(|key| wanted.contains_key(key))
+        }
+        (Some(_) | None, _) => found == wanted,
+    }
+}
+
 /// Puts everything in. A text that already holds all of it stays as it is.
 pub(crate) fn bind(text: &str, edits: &[JsonEdit]) -> Result<Draft, Unreadable> {
     let mut draft = Draft::new(text);
@@ -131,7 +143,7 @@ fn put(draft: &mut Draft, edit: &JsonEdit) -> Result<(), Unreadable> {
             (other, _, _) => {
                 let (line, column) = position(&draft.text, other.range().start + skip);
                 let reason = format!("{key:?} is not what the harness documents there");
-                return Err(Unreadable { line, column, reason });
+                return Err(Unreadable { line, column, reason, entry: None });
             }
         }
         missing = rest;
@@ -158,11 +170,9 @@ fn put(draft: &mut Draft, edit: &JsonEdit) -> Result<(), Unreadable> {
                     return Ok(());
                 }
                 let (line, column) = position(&draft.text, found.range.start + skip);
-                return Err(Unreadable {
-                    line,
-                    column,
-                    reason: format!("{key:?} is there with another value"),
-                });
+                let entry = edit.path().iter().chain([key]).map(String::as_str).collect::<Vec<_>>().join(".");
+                let reason = "it is there with another value".to_owned();
+                return Err(Unreadable { line, column, reason, entry: Some(entry) });
             }
             nested(missing, false, Leaf::Member(key.clone(), value.clone()))
         }
@@ -223,8 +233,12 @@ fn first_of_ours(text: &str, edit: &JsonEdit) -> Result<Option<Vec<(usize, usize
     let (skip, root) = parse(text)?;
     let Some(found) = walk(&root, edit.path()) else { return Ok(None) };
     let (listing, index) = match (edit, &found) {
-        (JsonEdit::Member { key, .. }, Found::Object(object)) => {
-            let index = object.properties.iter().position(|member| member.name.as_str() == key);
+        // A mark of the whole file, such as its version, is everybody's who has entries there.
+        (JsonEdit::Member { path, .. }, Found::Object(_)) if path.is_empty() => return Ok(None),
+        (JsonEdit::Member { key, value, .. }, Found::Object(object)) => {
+            let index = object.properties.iter().position(|member| {
+                member.name.as_str() == key && is_our_member(&to_value(&member.value), value)
+            });
             (object_listing(object, skip), index)
         }
         (JsonEdit::Hook { .. }, Found::Array(array)) => (
@@ -300,15 +314,17 @@ fn parse(text: &str) -> Result<(usize, Object<'_>), Unreadable> {
     };
     let parsed = parse_to_ast(body, &CollectOptions::default(), &options).map_err(|error| {
         let (line, column) = position(text, error.range().start + skip);
-        Unreadable { line, column, reason: error.kind().to_string() }
+        Unreadable { line, column, reason: error.kind().to_string(), entry: None }
     })?;
     match parsed.value {
         Some(Node::Object(object)) => Ok((skip, object)),
         Some(other) => {
             let (line, column) = position(text, other.range().start + skip);
-            Err(Unreadable { line, column, reason: "an object is expected here".to_owned() })
+            Err(Unreadable { line, column, reason: "an object is expected here".to_owned(), entry: None })
         }
-        None => Err(Unreadable { line: 1, column: 1, reason: "the file holds nothing".to_owned() }),
+        None => {
+            Err(Unreadable { line: 1, column: 1, reason: "the file holds nothing".to_owned(), entry: None })
+        }
     }
 }
 

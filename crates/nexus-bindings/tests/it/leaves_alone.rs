@@ -64,6 +64,64 @@ fn a_file_of_the_same_name_makes_room_only_by_force_and_comes_back() {
     assert_eq!(fs::read_to_string(&agent).unwrap(), "mine\n");
 }
 
+/// A server of the person's that is called as ours is, in each harness's own file.
+const THEIR_SERVERS: [(&str, &str, &str, Harness); 7] = [
+    (".mcp.json", "mcpServers.nexus", THEIRS, Harness::ClaudeCode),
+    (".cursor/mcp.json", "mcpServers.nexus", THEIRS, Harness::Cursor),
+    (".gemini/settings.json", "mcpServers.nexus", THEIRS, Harness::Gemini),
+    (".qwen/settings.json", "mcpServers.nexus", THEIRS, Harness::Qwen),
+    ("opencode.json", "mcp.nexus", r#"{"mcp":{"nexus":{"command":["sonatype"]}}}"#, Harness::OpenCode),
+    (".codex/config.toml", "mcp_servers.nexus", "[mcp_servers.nexus]\ncommand = \"mine\"\n", Harness::Codex),
+    (".cursor/hooks.json", "version", r#"{"version":2,"hooks":{}}"#, Harness::Cursor),
+];
+const THEIRS: &str = r#"{"mcpServers":{"nexus":{"command":"my-sonatype-nexus"}}}"#;
+
+#[test]
+fn an_entry_of_the_same_name_is_never_written_over() {
+    for (file, entry, text, harness) in THEIR_SERVERS {
+        let (folder, plan) = try_with(file, text.as_bytes(), harness);
+        match &plan {
+            Err(error @ BindingError::TakenEntry { file: named, entry: found, .. }) => {
+                assert_eq!((named.to_str(), found.as_str()), (Some(file), entry));
+                assert!(error.hint().unwrap().contains("another name"));
+            }
+            other => panic!("{file}: {other:?}"),
+        }
+        let root = folder.path().join("project");
+        let ground = Ground::survey(&root, None).unwrap();
+        let records = RecordFolder::at(folder.path().join("records"));
+        assert!(Plan::bind(harness, &ground, &records, true).is_err(), "not by force either");
+        // Never bound, so there is nothing to take away.
+        Plan::remove(harness, &ground, &records, true).unwrap().apply(&records).unwrap();
+        assert_eq!(fs::read_to_string(root.join(file)).unwrap(), text, "{file}");
+    }
+}
+
+#[test]
+fn an_entry_that_was_exchanged_or_added_to_since_stays_when_the_binding_goes() {
+    for (file, _, text, harness) in THEIR_SERVERS {
+        let folder = tempfile::tempdir().unwrap();
+        let root = folder.path().join("project");
+        fs::create_dir_all(&root).unwrap();
+        let ground = Ground::survey(&root, None).unwrap();
+        let records = RecordFolder::at(folder.path().join("records"));
+        Plan::bind(harness, &ground, &records, false).unwrap().apply(&records).unwrap();
+        let ours = fs::read_to_string(root.join(file)).unwrap();
+        let added =
+            ours.replace("[\"mcp\"]", "[\"mcp\", \"--mine\"]").replace("\"mcp\"\n", "\"mcp\", \"--mine\"\n");
+        for theirs in [text, &added].into_iter().filter(|theirs| **theirs != ours) {
+            fs::write(root.join(file), theirs).unwrap();
+            let again = Plan::bind(harness, &ground, &records, false);
+            assert!(matches!(again, Err(BindingError::TakenEntry { .. })), "{file}: {again:?}");
+            Plan::remove(harness, &ground, &records, false).unwrap().apply(&records).unwrap();
+            let left = fs::read_to_string(root.join(file)).unwrap();
+            assert!(left == text || left.contains("--mine"), "{file}: {left}");
+            fs::remove_file(root.join(file)).unwrap();
+            Plan::bind(harness, &ground, &records, false).unwrap().apply(&records).unwrap();
+        }
+    }
+}
+
 #[test]
 fn a_link_that_leads_nowhere_is_named() {
     let folder = tempfile::tempdir().unwrap();

@@ -18,6 +18,8 @@ const CARRIED_OUT: &str = "Carried out for the person: ";
 const TELL: &str = "Tell them in a few words.";
 const NO_PROJECT: &str = "this conversation has no project.";
 const STARTED: &str = "The person started the skill ";
+/// What the guide promises of a task it makes, by which it knows its own again.
+const ACCEPTANCE: &str = "the command ends without an error";
 /// Longest result that is passed on.
 const LONGEST_QUOTE: usize = 1_000;
 
@@ -94,7 +96,7 @@ fn begin(scene: &Scene, skill: &str, text: &str, draft: &mut Draft) {
             }),
         );
     } else if skill.starts_with("nx-run") {
-        call(draft, "task_list", &json!({}));
+        survey(draft);
     } else {
         draft.say(
             "I am the offline guide: of the skills I only know [plan] and [run], in their simplest form.",
@@ -130,10 +132,9 @@ fn go_on(scene: &Scene, draft: &mut Draft) {
                  Say, for example: [d] run `make page`. Then say [run].",
                 one_line(answer["topic"].as_str().unwrap_or_default(), 200)
             )),
-            Some("plan_status") => add_tasks(&answer, draft),
+            Some("plan_status") => look(scene, &answer, draft),
             Some("task_add") => send(scene, &answer["task"], draft),
-            Some("task_update") if input["args"]["status"] == "completed" => call(draft, "task_list", &json!({})),
-            Some("task_list") => look(scene, &answer, draft),
+            Some("task_update") if input["args"]["status"] == "completed" => survey(draft),
             Some("task_close") => draft.say(format!(
                 "All tasks are done and archived as cycle {}.",
                 answer["total_cycles"]
@@ -146,39 +147,106 @@ fn go_on(scene: &Scene, draft: &mut Draft) {
     }
 }
 
-/// Makes a task of every decision.
-fn add_tasks(plan: &Value, draft: &mut Draft) {
-    if plan["active"] != true {
-        draft.say("No plan is open. Begin with [plan] and what it is about.");
+/// Asks where plan and tasks stand; one is not to be understood without the other.
+fn survey(draft: &mut Draft) {
+    call(draft, "task_list", &json!({}));
+    call(draft, "plan_status", &json!({}));
+}
+
+/// Returns the answer to the question about tasks that was asked together with the one about the plan.
+fn list_of(scene: &Scene) -> Option<Value> {
+    let answered = scene.answered.iter().filter_map(|place| scene.calls.get(*place));
+    let mut lists = answered.filter(|call| call.name == TOOL && call.input["op"] == "task_list");
+    serde_json::from_str(&lists.next_back()?.outcome.as_ref().filter(|outcome| !outcome.is_error)?.text).ok()
+}
+
+/// Makes tasks of decisions, sends workers to what is ready, or closes what is done.
+fn look(scene: &Scene, plan: &Value, draft: &mut Draft) {
+    let Some(list) = list_of(scene) else { return };
+    let issues: Vec<&Value> = plan["issues"].as_array().into_iter().flatten().collect();
+    if list["exists"] == false {
+        let open = issues.iter().find(|issue| issue["status"] != "decided");
+        match open {
+            _ if plan["active"] != true => {
+                draft.say("No plan is open. Begin with [plan] and what it is about.");
+            }
+            Some(open) => draft.say(format!(
+                "Issue {} is still open: {} Answer with [d].",
+                open["id"],
+                open["title"].as_str().unwrap_or_default()
+            )),
+            None => add_tasks(plan, &issues, draft),
+        }
         return;
     }
-    let issues: Vec<&Value> = plan["issues"].as_array().into_iter().flatten().collect();
-    if let Some(open) = issues.iter().find(|issue| issue["status"] != "decided") {
+    let tasks: Vec<&Value> = list["tasks"].as_array().into_iter().flatten().collect();
+    // The tools do not change what a task says: a new decision is a new task, which stands for the earlier one.
+    let live: Vec<&Value> = tasks
+        .iter()
+        .zip(1..)
+        .filter(|(task, next)| !tasks.iter().skip(*next).any(|later| replaces(later, task)))
+        .map(|(task, _)| *task)
+        .collect();
+    let stale = |task: &Value| {
+        let issue = issues.iter().find(|issue| is_ours(task) && issue["id"] == task["plan_issue"]);
+        issue.filter(|issue| issue["status"] == "decided" && issue["decision"] != task["context"]).copied()
+    };
+    let changed: Vec<&Value> = live.iter().filter_map(|task| stale(task)).collect();
+    if changed.is_empty() && live.iter().all(|task| task["status"] == "completed") {
+        call(draft, "task_close", &json!({}));
+        return;
+    }
+    add_tasks(plan, &changed, draft);
+    let ready: Vec<&Value> = list["summary"]["ready"].as_array().into_iter().flatten().collect();
+    for task in live.into_iter().filter(|task| ready.contains(&&task["id"]) && stale(task).is_none()) {
+        send(scene, task, draft);
+    }
+}
+
+/// Makes a task of every decision, or says which of them names no command: nobody could carry that task out.
+fn add_tasks(plan: &Value, issues: &[&Value], draft: &mut Draft) {
+    let decision = |issue: &Value| issue["decision"].as_str().unwrap_or_default().to_owned();
+    let wordy: Vec<&&Value> =
+        issues.iter().filter(|issue| task::inline_code(&decision(issue)).is_none()).collect();
+    for issue in &wordy {
+        let id = &issue["id"];
         draft.say(format!(
-            "Issue {} is still open: {} Answer with [d].",
-            open["id"],
-            open["title"].as_str().unwrap_or_default()
+            "The decision on issue {id} names no command between backticks, and I can do nothing else. \
+             Decide it again, for example: [d] #{id} run `make page`. Then say [run]."
         ));
+    }
+    if !wordy.is_empty() {
         return;
     }
     for issue in issues {
-        let decision = issue["decision"].as_str().unwrap_or_default();
         call(
             draft,
             "task_add",
             &json!({
-                "title": plan["topic"], "context": decision, "acceptance": "the command ends without an error",
-                "owner": "engineer", "plan_issue": issue["id"], "goal": plan["topic"], "decisions": [decision],
+                "title": plan["topic"], "context": decision(issue), "acceptance": ACCEPTANCE,
+                "owner": "engineer", "plan_issue": issue["id"], "goal": plan["topic"], "decisions": [decision(issue)],
             }),
         );
     }
+}
+
+/// Returns whether a task is one that the guide made of a decision, word for word.
+fn is_ours(task: &Value) -> bool {
+    task["acceptance"] == ACCEPTANCE && task["plan_issue"].is_u64()
+}
+
+fn replaces(later: &Value, task: &Value) -> bool {
+    is_ours(task) && is_ours(later) && later["plan_issue"] == task["plan_issue"]
 }
 
 /// Sends a worker to a task whose context holds a command.
 fn send(scene: &Scene, task: &Value, draft: &mut Draft) {
     let id = &task["id"];
     let Some(command) = task::inline_code(task["context"].as_str().unwrap_or_default()) else {
-        draft.say(format!("Task {id} names no command between backticks, and I can do nothing else; decide it again with [d]."));
+        draft.say(format!(
+            "Task {id} names no command between backticks, and I can do nothing else. Somebody who can may take it, \
+             or nexus project close archives it as it is."
+        ));
         return;
     };
     if !scene.has_tool("agent_send") {
@@ -192,32 +260,17 @@ fn send(scene: &Scene, task: &Value, draft: &mut Draft) {
     );
 }
 
-/// Sends workers to what is ready, or closes what is done.
-fn look(scene: &Scene, list: &Value, draft: &mut Draft) {
-    if list["exists"] == false {
-        call(draft, "plan_status", &json!({}));
-        return;
-    }
-    let tasks: Vec<&Value> = list["tasks"].as_array().into_iter().flatten().collect();
-    if tasks.iter().all(|task| task["status"] == "completed") {
-        call(draft, "task_close", &json!({}));
-        return;
-    }
-    let ready = list["summary"]["ready"].as_array().into_iter().flatten().filter_map(Value::as_u64);
-    for id in ready {
-        if let Some(task) = tasks.iter().find(|task| task["id"].as_u64() == Some(id)) {
-            send(scene, task, draft);
-        }
-    }
-}
-
 fn take_result(task: u64, status: &str, text: &str, draft: &mut Draft) {
     let words = shorten(text.trim(), LONGEST_QUOTE);
     if status == "completed" && !text.contains(FAILED) {
         draft.say(format!("Task {task}: {words}"));
         call(draft, "task_update", &json!({ "id": task, "status": "completed" }));
     } else {
-        draft.say(format!("Task {task} did not work and stays open. The worker says: {words}"));
+        draft.say(format!(
+            "Task {task} did not work and stays open. The worker says: {words}\n\
+             [run] tries it again; [d] #N and another command between backticks, then [run], does that instead."
+        ));
+        call(draft, "task_update", &json!({ "id": task, "status": "pending" }));
     }
 }
 

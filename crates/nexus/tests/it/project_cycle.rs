@@ -339,12 +339,42 @@ fn the_guide_carries_out_a_cycle_in_its_simple_form_and_says_where_projects_are(
         (&json!("completed"), &json!("engineer"))
     );
 
+    // What the guide advises leads on: a decision without a command, then one that fails, then one that works.
+    chat(&workspace, root, "[plan] Build a shed");
+    chat(&workspace, root, "[d] use wood");
+    let wordy = chat(&workspace, root, "[run]");
+    assert!(wordy.contains("issue 1 names no command") && wordy.contains("[d] #1 run `"), "{wordy}");
+    assert!(!root.join(".nexus/state/tasks.json").exists(), "no task that nobody can do");
+    chat(&workspace, root, "[d] #1 run `cat wood`");
+    let failed = chat(&workspace, root, "[run]");
+    assert!(failed.contains("Task 1 did not work") && failed.contains("[run] tries it again"), "{failed}");
+    assert_eq!(read(root, "state/tasks.json")["tasks"][0]["status"], "pending");
+    let again = chat(&workspace, root, "[run]");
+    assert!(again.contains("Task 1 did not work"), "{again}");
+    chat(&workspace, root, "[d] #1 run `printf shed > shed.txt`");
+    let built = chat(&workspace, root, "[run]");
+    assert!(built.contains("archived as cycle 2"), "{built}\n{}", daemon.log());
+    assert_eq!(std::fs::read_to_string(root.join("shed.txt")).unwrap(), "shed");
+    let tasks = &read(root, "history.json")["cycles"][1]["tasks"];
+    assert_eq!(
+        (&tasks[0]["status"], &tasks[1]["status"]),
+        (&json!("pending"), &json!("completed")),
+        "as it was"
+    );
+
     // Closing from outside ends the session; the next turn begins another.
+    chat(&workspace, root, "[plan] Nothing more");
     workspace.nexus(&["project", "--project", root.to_str().unwrap(), "close"]).ok();
     assert!(!root.join(".nexus/state/nexus/session.json").exists());
     chat(&workspace, root, "[rule:git] no force pushes");
     assert!(root.join(".nexus/state/nexus/session.json").exists());
     assert!(std::fs::read_to_string(root.join(".nexus/rules/git.md")).unwrap().contains("no force pushes"));
+
+    // The other skills begin as well; the guide says that it knows no more than two of them.
+    for skill in ["/nx-init", "/nx-setup", "[sync]"] {
+        let told = chat(&workspace, root, skill);
+        assert!(told.contains("of the skills I only know [plan] and [run]"), "{skill}: {told}");
+    }
 
     // Memory goes by hand, as a commit that names the way back.
     git(root, &["init", "-q", "-b", "main"]);

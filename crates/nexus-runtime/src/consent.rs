@@ -63,8 +63,9 @@ impl Approve for OwnerConsent {
         let watched = runtime.shared.bus.is_watched();
         let patience = if watched { patience } else { patience.min(UNWATCHED) };
         match runtime.ask_owner(question, patience).await {
-            Ok(PermissionStatus::Approved) => Approval::Granted,
-            Ok(PermissionStatus::Denied) => {
+            Ok((PermissionStatus::Approved, _)) => Approval::Granted,
+            Ok((PermissionStatus::Denied, Some(word))) => refused(format!("the owner said no: {word}")),
+            Ok((PermissionStatus::Denied, None)) => {
                 refused("the owner said no; do without, or ask what they would rather have".to_owned())
             }
             Ok(_) if watched => refused(format!(

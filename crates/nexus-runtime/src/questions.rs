@@ -3,6 +3,8 @@
 //! Rows and rules are `nexus-identity`'s. Whoever needs an answer, a method of the control plane or a
 //! message that is held back, waits here.
 
+use std::collections::VecDeque;
+use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use nexus_base::clock::Timestamp;
@@ -22,11 +24,21 @@ pub(crate) struct Questions {
     bus: Bus,
     /// Counts up whenever one was answered or ran out.
     settled: watch::Sender<u64>,
+    /// What the owner said with a no, for whoever waits for it. They wait in this process, so nothing keeps it longer.
+    words: Mutex<VecDeque<(String, String)>>,
 }
+
+/// Most words kept for somebody who does not come for them.
+const MOST_WORDS: usize = 32;
 
 impl Questions {
     pub(crate) fn new(identity: nexus_store::Identity, bus: Bus) -> Self {
-        Self { approvals: Approvals::new(identity), bus, settled: watch::Sender::new(0) }
+        Self {
+            approvals: Approvals::new(identity),
+            bus,
+            settled: watch::Sender::new(0),
+            words: Mutex::default(),
+        }
     }
 
     /// Puts a question, unless a standing consent answers it.
@@ -63,10 +75,23 @@ impl Questions {
         consent: Consent,
         reason: Option<String>,
     ) -> Result<PermissionRequest, ApprovalError> {
+        if let (Consent::No, Some(word)) = (consent, &reason) {
+            let mut words = self.words.lock().unwrap_or_else(PoisonError::into_inner);
+            words.push_back((id.to_owned(), word.clone()));
+            let over = words.len().saturating_sub(MOST_WORDS);
+            words.drain(..over);
+        }
         let settled = self.approvals.answer(id, responder, consent, reason).await?;
         failpoint::hit("approval.answered");
         self.announce(&settled);
         Ok(settled)
+    }
+
+    /// Returns what the owner said with a no.
+    pub(crate) fn word(&self, id: &str) -> Option<String> {
+        let mut words = self.words.lock().unwrap_or_else(PoisonError::into_inner);
+        let at = words.iter().position(|(of, _)| of == id)?;
+        words.remove(at).map(|(_, word)| word)
     }
 
     /// Waits until a question is answered, has run out, or the patience is over, and returns it as it

@@ -21,6 +21,8 @@ pub type OpenRunSocket = Arc<dyn Fn(Provenance) -> io::Result<UnixStream> + Send
 
 /// The longest settings file of git looked into for the owner's name.
 const GIT_SETTINGS_LIMIT: u64 = 256 * 1024;
+/// What our program is called inside commands.
+const PROGRAM: &str = "nexus";
 
 /// What happens where no sandbox can be had.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -170,7 +172,7 @@ impl Shell {
         environment = environment.set("NEXUS_ROOT", &root)?;
         // `nexus …` inside a command talks to the daemon through the call's socket.
         if let Ok(own) = std::env::current_exe() {
-            if let Some(beside) = own.parent() {
+            if let Some(beside) = folder_of_program(&own, &temp_path) {
                 environment = environment.path_back(beside);
             }
             base = base.execute(own);
@@ -282,9 +284,35 @@ fn git_user(settings: &str, key: &str) -> Option<String> {
     None
 }
 
+/// Returns a folder in which our program is called `nexus`: its own, or one made for it where its file has another
+/// name, as downloads do.
+fn folder_of_program(own: &Path, temp: &Path) -> Option<PathBuf> {
+    if own.file_name()? == PROGRAM {
+        return own.parent().map(Path::to_owned);
+    }
+    let folder = temp.join("bin");
+    file::create_folder(&folder, 0o700).ok()?;
+    std::os::unix::fs::symlink(own, folder.join(PROGRAM)).ok()?;
+    Some(folder)
+}
+
 #[cfg(test)]
-mod git_tests {
-    use super::git_user;
+mod surroundings {
+    use std::path::Path;
+
+    use super::{folder_of_program, git_user};
+
+    #[test]
+    fn the_program_is_called_nexus_whatever_its_file_is_called() {
+        let temp = tempfile::tempdir().unwrap();
+        assert_eq!(
+            folder_of_program(Path::new("/opt/nexus"), temp.path()).as_deref(),
+            Some(Path::new("/opt"))
+        );
+        let own = temp.path().join("nexus-linux");
+        let folder = folder_of_program(&own, temp.path()).unwrap();
+        assert_eq!(std::fs::read_link(folder.join("nexus")).unwrap(), own);
+    }
 
     #[test]
     fn the_owners_name_is_found_in_its_section_only() {

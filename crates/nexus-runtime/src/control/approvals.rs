@@ -18,15 +18,23 @@ use crate::{Runtime, RuntimeError};
 const LONGEST_WAIT: Duration = Duration::from_secs(600);
 
 impl Runtime {
-    /// Puts a question to the owner, waits for the answer at most so long, and returns where it stands then.
-    /// Whatever is not approved is a no.
+    /// Puts a question to the owner, waits for the answer at most so long, and returns where it stands then, and what
+    /// the owner said with a no. Whatever is not approved is a no.
     ///
     /// # Errors
     /// The question is wrong or could not be stored.
-    pub async fn ask_owner(&self, ask: Ask, wait: Duration) -> Result<PermissionStatus, RuntimeError> {
+    pub async fn ask_owner(
+        &self,
+        ask: Ask,
+        wait: Duration,
+    ) -> Result<(PermissionStatus, Option<String>), RuntimeError> {
         match self.put_question(ask).await? {
-            Asked::Granted(_) => Ok(PermissionStatus::Approved),
-            Asked::Open(request) => Ok(self.settled_question(&request.new.id, wait).await?.status),
+            Asked::Granted(_) => Ok((PermissionStatus::Approved, None)),
+            Asked::Open(request) => {
+                let id = &request.new.id;
+                let status = self.settled_question(id, wait).await?.status;
+                Ok((status, self.shared.questions.word(id)))
+            }
         }
     }
 

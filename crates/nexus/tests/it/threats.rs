@@ -146,10 +146,12 @@ fn t18_consent_is_bound_to_the_exact_command_and_folder() {
     let begun = scripted.begin_work(&call);
     let again = question(&scripted);
     assert_ne!(again["id"], asked["id"]);
-    scripted.workspace.nexus(&["approvals", "deny", again["id"].as_str().unwrap()]).ok();
+    let deny = ["approvals", "deny", again["id"].as_str().unwrap(), "--reason", "use the mirror"];
+    scripted.workspace.nexus(&deny).ok();
     let done = scripted.finish(&begun);
     assert!(
-        done.results[0].contains("not done: run in") && done.results[0].contains("the owner said no"),
+        done.results[0].contains("not done: run in")
+            && done.results[0].contains("the owner said no: use the mirror"),
         "{done:?}"
     );
     // Without the wish there is no question, and the denial says how to ask.

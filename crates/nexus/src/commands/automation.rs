@@ -4,6 +4,8 @@
 mod register;
 mod way;
 
+use std::path::Path;
+
 use clap::{Args, Subcommand};
 use nexus_base::clock::Timestamp;
 use nexus_protocol::automations::AutomationTest;
@@ -113,7 +115,8 @@ pub(crate) fn run(context: &Context, arguments: &Arguments) -> Outcome {
     match &arguments.command {
         Command::List { json } => list(context, Format::from_flag(*json)),
         Command::Info { name, json } => {
-            let found = Way::to_read(context)?.get(name)?;
+            let mut found = Way::to_read(context)?.get(name)?;
+            look_at_program(context, &mut found)?;
             if *json { output::json(&found) } else { show(&found) }
         }
         Command::Enable { name, json } => switch(context, name, Method::AutomationsEnable, *json),
@@ -139,14 +142,16 @@ fn switch(context: &Context, name: &str, method: Method, json: bool) -> Outcome 
 }
 
 fn list(context: &Context, format: Format) -> Outcome {
-    let found = Way::to_read(context)?.list()?;
+    let mut found = Way::to_read(context)?.list()?;
+    found.iter_mut().try_for_each(|one| look_at_program(context, one))?;
     if format == Format::Json {
         return output::json(&json!({ "automations": found }));
     }
     let row = |one: &Value| {
-        let trouble = match word(one, "circuit").as_str() {
-            "closed" => String::new(),
-            circuit => format!(" ({circuit})"),
+        let trouble = match (word(one, "program").as_str(), word(one, "circuit").as_str()) {
+            ("", "closed") => String::new(),
+            ("", circuit) => format!(" ({circuit})"),
+            (program, _) => format!(" ({program})"),
         };
         vec![
             word(one, "name"),
@@ -162,6 +167,19 @@ fn list(context: &Context, format: Format) -> Outcome {
     )
 }
 
+/// Notes on an automation whose program is no longer the one its owner agreed to: it would not run, and nothing else
+/// says so before it is due.
+fn look_at_program(context: &Context, one: &mut Value) -> Result<(), Failure> {
+    let Some(agreed) = one["hash"].as_str() else { return Ok(()) };
+    let program = match nexus_automation::inspect(&context.existing()?, Path::new(&word(one, "script"))) {
+        Ok(found) if found.hash == agreed => return Ok(()),
+        Ok(_) => "changed",
+        Err(_) => "cannot be read",
+    };
+    one["program"] = program.into();
+    Ok(())
+}
+
 fn show(one: &Value) -> Outcome {
     output::line(&format!("{}: {}", word(one, "name"), single_line(&word(one, "description"))))?;
     let waits = if one["blocking"] == true { "waited for" } else { "on its own" };
@@ -170,7 +188,11 @@ fn show(one: &Value) -> Outcome {
     let reason = if reason.is_empty() { String::new() } else { format!(": {}", single_line(&reason)) };
     output::line(&format!("status       {}{reason}", word(one, "status")))?;
     output::line(&format!("circuit      {}", word(one, "circuit")))?;
-    output::line(&format!("code         {}", single_line(&word(one, "script"))))?;
+    let program = match word(one, "program").as_str() {
+        "" => String::new(),
+        program => format!(" ({program}; it does not run until it is registered again)"),
+    };
+    output::line(&format!("code         {}{program}", single_line(&word(one, "script"))))?;
     for (name, key) in [
         ("hash", "hash"),
         ("folder", "workspace"),

@@ -132,6 +132,13 @@ fn the_documented_template_is_asked_about_run_switched_and_confined() {
     assert_eq!(say(&daemon, "ping").1, ["from the model"], "what was not agreed to does not run");
     let error = invocations(&workspace, "clock")[0]["error"].as_str().unwrap().to_owned();
     assert!(error.contains("changed since it was registered"), "{error}");
+    let listed = workspace.nexus(&["automation", "list"]).ok().stdout;
+    assert!(
+        listed.lines().any(|line| line.contains("clock") && line.contains("active (changed)")),
+        "{listed}"
+    );
+    let info = workspace.nexus(&["automation", "info", "clock"]).ok().stdout;
+    assert!(info.contains("(changed; it does not run until it is registered again)"), "{info}");
     let removed = workspace.nexus(&["automation", "remove", "memory-reader"]);
     assert_eq!(removed.code(), Some(1), "{removed:?}");
     workspace.nexus(&["automation", "remove", "clock"]).ok();

@@ -14,6 +14,7 @@ use serde_json::Value;
 use super::Index;
 use super::journal::{Identity, Journal, Record, Removal, hash, witness};
 use super::mark::Mark;
+use super::scan::{self, Fault, From};
 use crate::lock::WriteLock;
 use crate::{Project, ProjectError, document};
 
@@ -116,7 +117,7 @@ fn progress(record: &Record, path: &Path) -> Result<Progress, ProjectError> {
     }
     // Neither before nor after. Sound text comes from somebody else; the cycle may be in it.
     match Index::build(&file, path) {
-        Ok(_) if is_in(record, path)? => Ok(Progress::Whole),
+        Ok(_) if is_in(record, &file, path)? => Ok(Progress::Whole),
         Ok(_) => Ok(Progress::WrittenByOthers),
         Err(ProjectError::Damaged { .. }) if record.offset.is_some() && size >= offset => Ok(Progress::Torn),
         Err(ProjectError::Damaged { .. }) => Ok(Progress::WrittenByOthers),
@@ -124,12 +125,18 @@ fn progress(record: &Record, path: &Path) -> Result<Progress, ProjectError> {
     }
 }
 
-fn is_in(record: &Record, path: &Path) -> Result<bool, ProjectError> {
-    let Some(history) = document::read_object(path)? else { return Ok(false) };
-    let cycles = history.get("cycles").and_then(Value::as_array);
-    // Newest first: that is where it would be.
-    let mut newest_first = cycles.into_iter().flatten().rev();
-    Ok(newest_first.any(|cycle| hash(cycle.to_string().as_bytes()) == record.cycle_hash))
+fn is_in(record: &Record, file: &File, path: &Path) -> Result<bool, ProjectError> {
+    let mut is_in = false;
+    // Cycle by cycle: a history may be larger than what is read whole.
+    let walked = scan::walk(file, From::Start, |_, text| {
+        let cycle: Option<Value> = serde_json::from_slice(text).ok();
+        is_in = is_in || cycle.is_some_and(|cycle| hash(cycle.to_string().as_bytes()) == record.cycle_hash);
+        Ok(())
+    });
+    match walked {
+        Err(Fault::Io(error)) => Err(ProjectError::file("reading", path, error)),
+        _ => Ok(is_in),
+    }
 }
 
 fn undo(record: &Record, path: &Path) -> Result<(), ProjectError> {

@@ -5,6 +5,8 @@ use std::fs::File;
 use std::io;
 use std::os::unix::fs::FileExt as _;
 
+use serde::de::IgnoredAny;
+
 #[cfg(test)]
 mod tests;
 
@@ -12,7 +14,7 @@ mod tests;
 const CHUNK: u64 = 128 * 1024;
 const SMALL_CHUNK: u64 = 4 * 1024;
 /// Largest single cycle, in bytes.
-const LARGEST_CYCLE: usize = 64 * 1024 * 1024;
+pub(super) const LARGEST_CYCLE: usize = 64 * 1024 * 1024;
 
 /// Why the walk ended early.
 #[derive(Debug)]
@@ -77,11 +79,14 @@ pub(super) fn walk(
     loop {
         text.space()?;
         key.clear();
+        let offset = text.position();
         text.string(&mut key)?;
+        let no_name = |_| Fault::Shape { offset, what: "a name is no JSON" };
+        let name: String = serde_json::from_slice(&key).map_err(no_name)?;
         text.space()?;
         text.expect(b':', "a colon was expected")?;
         text.space()?;
-        if key == b"\"cycles\"" {
+        if name == "cycles" {
             if end.is_some() {
                 return Err(text.fault("a second list of cycles"));
             }
@@ -89,7 +94,9 @@ pub(super) fn walk(
             end = Some(cycles(&mut text, true, &mut each)?);
         } else {
             scrap.clear();
+            let offset = text.position();
             text.value(&mut scrap)?;
+            sound(&scrap, offset)?;
         }
         if !more(&mut text)? {
             return close(&mut text, end);
@@ -128,6 +135,17 @@ fn cycles(
         elements_end = text.position();
         each(start, &cycle)?;
     }
+}
+
+/// Checks a value that is not ours: it stays as it is, but only in a document that everybody can read.
+fn sound(value: &[u8], offset: u64) -> Result<(), Fault> {
+    // A value that is passed over is not looked at for this.
+    if let Err(error) = std::str::from_utf8(value) {
+        let offset = offset + error.valid_up_to() as u64;
+        return Err(Fault::Shape { offset, what: "text that is not UTF-8" });
+    }
+    let no_json = |_| Fault::Shape { offset, what: "a value is no JSON" };
+    serde_json::from_slice::<IgnoredAny>(value).map(drop).map_err(no_json)
 }
 
 /// Steps over a comma; false at the closing brace.

@@ -74,9 +74,9 @@ proptest! {
 
     #[test]
     fn a_history_that_is_cut_or_changed_is_never_taken_for_more(
-        (cycles, _) in history(), at in any::<proptest::sample::Index>(), byte in any::<u8>(), cut in any::<bool>(),
+        (cycles, other) in history(), at in any::<proptest::sample::Index>(), byte in any::<u8>(), cut in any::<bool>(),
     ) {
-        let mut text = serde_json::to_vec_pretty(&json!({ "cycles": cycles })).unwrap();
+        let mut text = serde_json::to_vec_pretty(&json!({ "before": other, "cycles": cycles, "after": other })).unwrap();
         let at = at.index(text.len());
         if cut {
             text.truncate(at);
@@ -85,10 +85,33 @@ proptest! {
         }
         // Whatever the walk accepts as a whole, the parser accepts, too.
         if let Ok((found, _)) = cycles_of(&text) {
+            prop_assert!(std::str::from_utf8(&text).is_ok());
+            prop_assert!(serde_json::from_slice::<IgnoredAny>(&text).is_ok());
+            // Numbers and escapes outside cycles may be more than a value of ours holds.
             let parsed: Result<Value, _> = serde_json::from_slice(&text);
             if let Ok(parsed) = parsed {
                 prop_assert_eq!(parsed["cycles"].as_array(), Some(&found));
             }
         }
     }
+}
+
+#[test]
+fn what_is_no_json_outside_of_cycles_is_found_where_it_stands() {
+    for (text, at) in [
+        (&b"{\"schema_version\": nope, \"cycles\": []}"[..], 19),
+        (b"{\"a\":[}, \"cycles\":[]}", 5),
+        (b"{\"a\":\"x\x01y\",\"cycles\":[]}", 5),
+        (b"{\"a\":\"xy\xff\",\"cycles\":[]}", 8),
+        (b"{\"\xff\":1,\"cycles\":[]}", 1),
+        (b"{\"cycles\":[],\"b\":tru}", 17),
+        (b"{\"cycles\":[],\"b\":1 2}", 17),
+        (b"{\"cycles\":[],\"b\":}", 17),
+        (b"{\"cycles\":[{}],\"\\x\":1}", 15),
+    ] {
+        let said = cycles_of(text);
+        let name = String::from_utf8_lossy(text);
+        assert!(matches!(said, Err(Fault::Shape { offset, .. }) if offset == at), "{name}: {said:?}");
+    }
+    assert!(cycles_of(b"{\"\\u0063ycles\":[{}],\"b\":[\"\\ud800\",1e999]}").is_ok());
 }

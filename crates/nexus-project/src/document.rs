@@ -14,6 +14,9 @@ use crate::ProjectError;
 
 /// Largest state file that is read whole, in bytes.
 pub(crate) const LARGEST: u64 = 64 * 1024 * 1024;
+/// Largest state file that is written, in bytes. A quarter of what is read: plan and tasks become one cycle, whose lines
+/// stand further to the right, and closing it is what helps against a file that is full.
+const LARGEST_WRITTEN: usize = 16 * 1024 * 1024;
 /// State files belong to the project, not to one person.
 pub(crate) const FILE_MODE: u32 = 0o644;
 
@@ -48,7 +51,7 @@ pub(crate) fn read_bytes(path: &Path) -> Result<Option<Vec<u8>>, ProjectError> {
         .read_to_end(&mut bytes)
         .map_err(|error| ProjectError::file("reading", path, error))?;
     if bytes.len() as u64 > LARGEST {
-        return Err(ProjectError::TooLarge { path: path.to_owned(), limit: LARGEST });
+        return Err(ProjectError::TooLarge { path: path.to_owned(), limit: LARGEST, would_be: false });
     }
     Ok(Some(bytes))
 }
@@ -94,13 +97,24 @@ pub(crate) fn render(value: &Value) -> String {
 
 /// Replaces the document at `path`.
 pub(crate) fn write(path: &Path, value: &Value, durability: Durability) -> Result<(), ProjectError> {
-    write_text(path, &render(value), durability)
+    write_text(path, &fitting(path, value)?, durability)
+}
+
+/// Renders a document, unless it is larger than any that is written.
+fn fitting(path: &Path, value: &Value) -> Result<String, ProjectError> {
+    let text = render(value);
+    if text.len() > LARGEST_WRITTEN {
+        let limit = LARGEST_WRITTEN as u64;
+        return Err(ProjectError::TooLarge { path: path.to_owned(), limit, would_be: true });
+    }
+    Ok(text)
 }
 
 /// Writes a document beside `path`, to be put there later.
 pub(crate) fn prepare(path: &Path, value: &Value) -> Result<Prepared, ProjectError> {
+    let text = fitting(path, value)?;
     failpoint::hit("project.write");
-    Ok(file::prepare(path, render(value).as_bytes(), FILE_MODE, Durability::Crash)?)
+    Ok(file::prepare(path, text.as_bytes(), FILE_MODE, Durability::Crash)?)
 }
 
 /// Puts a prepared document in its place.

@@ -29,13 +29,20 @@ pub enum ProjectError {
         /// What is wrong there.
         what: String,
     },
-    /// A state file is larger than anything we read.
-    #[error("{} is larger than the allowed {limit} bytes", path.display())]
+    /// A state file is larger than anything we read, or would become larger than what we write.
+    #[error(
+        "{} {} larger than the allowed {limit} bytes{}",
+        path.display(),
+        if *would_be { "would be" } else { "is" },
+        if *would_be { "; it was left as it is: close the cycle to begin an empty one" } else { "" },
+    )]
     TooLarge {
         /// The file.
         path: PathBuf,
         /// The limit.
         limit: u64,
+        /// Whether this was about to be written.
+        would_be: bool,
     },
     /// Somebody else keeps writing to the project.
     #[error("{} is held by another program; try again in a moment", path.display())]

@@ -62,7 +62,7 @@ impl Project {
         tasks: Vec<Value>,
         sources: &[Source],
     ) -> Result<Archived, ProjectError> {
-        let cycle = Cycle::new(plan, tasks, self.branch());
+        let cycle = Cycle::new(plan, tasks, self.branch())?;
         let (total_cycles, step) = self.append(lock, &cycle, sources)?;
         let mut deleted = Vec::new();
         for source in sources {

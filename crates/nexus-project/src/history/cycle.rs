@@ -3,10 +3,15 @@
 use nexus_base::clock::Timestamp;
 use serde_json::{Map, Value};
 
+use super::scan::LARGEST_CYCLE;
 use super::whole;
+use crate::ProjectError;
 
 /// What each cycle we write says about its own form.
 const VERSION: &str = "0.5";
+/// Most lists and objects inside each other, the cycle among them. `serde_json` reads 127, and two more stand around a
+/// cycle for those who read the history as one document.
+const DEEPEST: usize = 125;
 
 #[derive(Debug)]
 pub(super) struct Cycle {
@@ -20,8 +25,12 @@ pub(super) struct Cycle {
 }
 
 impl Cycle {
-    /// Closes a plan and tasks now.
-    pub(super) fn new(plan: Option<Map<String, Value>>, tasks: Vec<Value>, branch: String) -> Self {
+    /// Closes a plan and tasks now, unless that makes a cycle that nobody could read again.
+    pub(super) fn new(
+        plan: Option<Map<String, Value>>,
+        tasks: Vec<Value>,
+        branch: String,
+    ) -> Result<Self, ProjectError> {
         let completed_at = Timestamp::now().to_string();
         let plan_id = plan.as_ref().and_then(|plan| whole(plan.get("id")?));
         let plan = plan.map_or(Value::Null, |mut plan| {
@@ -37,9 +46,15 @@ impl Cycle {
             ("plan".to_owned(), plan),
             ("tasks".to_owned(), Value::Array(tasks)),
         ]));
+        if depth(&cycle) > DEEPEST {
+            return Err(unreadable(&format!("has more than {DEEPEST} lists and objects inside each other")));
+        }
         // A `Value` always renders: its keys are text and it holds no foreign serializer.
         let text = serde_json::to_string_pretty(&cycle).unwrap_or_default().replace('\n', "\n    ");
-        Self { completed_at, branch, plan_id, text, compact: cycle.to_string() }
+        if text.len() > LARGEST_CYCLE {
+            return Err(unreadable(&format!("takes {} bytes, {LARGEST_CYCLE} are allowed", text.len())));
+        }
+        Ok(Self { completed_at, branch, plan_id, text, compact: cycle.to_string() })
     }
 
     /// Returns a history of this cycle alone.
@@ -54,6 +69,21 @@ impl Cycle {
         let after = if tail.starts_with(']') { "\n  " } else { "" };
         (format!("{lead}{}{after}{tail}", self.text), lead.len() as u64)
     }
+}
+
+/// Returns how many lists and objects stand inside each other. Whatever was parsed is no deeper than the parser goes.
+fn depth(value: &Value) -> usize {
+    match value {
+        Value::Array(items) => 1 + items.iter().map(depth).max().unwrap_or(0),
+        Value::Object(fields) => 1 + fields.values().map(depth).max().unwrap_or(0),
+        _ => 0,
+    }
+}
+
+fn unreadable(why: &str) -> ProjectError {
+    ProjectError::Refused(format!(
+        "the cycle cannot be archived: it {why}; nothing was changed: shorten plan.json or tasks.json by hand"
+    ))
 }
 
 #[cfg(test)]
@@ -74,7 +104,7 @@ mod tests {
             unreachable!()
         };
         let plan = (number != 3).then_some(plan);
-        Cycle::new(plan, vec![json!({ "id": 1, "title": "t" }), json!({})], "main".to_owned())
+        Cycle::new(plan, vec![json!({ "id": 1, "title": "t" }), json!({})], "main".to_owned()).unwrap()
     }
 
     #[test]
@@ -83,6 +113,16 @@ mod tests {
         let value: Value = serde_json::from_str(&cycle.compact).unwrap();
         assert_eq!(cycle.alone(), document::render(&json!({ "cycles": [value] })));
         assert!(!cycle.text.contains("\"9\""), "the plan's own version is left out");
+    }
+
+    #[test]
+    fn a_cycle_that_nobody_could_read_again_is_none() {
+        let nested = |levels| (0..levels).fold(Value::Null, |inner, _| json!([inner]));
+        let closed = |task| Cycle::new(None, vec![task], String::new());
+        let whole: Value = serde_json::from_str(&closed(nested(DEEPEST - 2)).unwrap().alone()).unwrap();
+        assert_eq!(depth(&whole), 127);
+        assert!(matches!(closed(nested(DEEPEST - 1)), Err(ProjectError::Refused(_))));
+        assert!(matches!(closed("x".repeat(LARGEST_CYCLE).into()), Err(ProjectError::Refused(_))));
     }
 
     #[test]

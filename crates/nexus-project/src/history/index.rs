@@ -142,7 +142,11 @@ impl Index {
     pub(super) fn tail(&self, file: &File, path: &Path) -> Result<String, ProjectError> {
         let length = self.stamp.size.saturating_sub(self.elements_end);
         if length > LONGEST_TAIL {
-            return Err(ProjectError::TooLarge { path: path.to_owned(), limit: LONGEST_TAIL });
+            return Err(ProjectError::TooLarge {
+                path: path.to_owned(),
+                limit: LONGEST_TAIL,
+                would_be: false,
+            });
         }
         let mut bytes = vec![0; usize::try_from(length).unwrap_or(0)];
         file.read_exact_at(&mut bytes, self.elements_end)

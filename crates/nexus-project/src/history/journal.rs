@@ -253,7 +253,7 @@ mod tests {
         Record {
             old_tail: number.to_string(),
             new_tail: Some("x".repeat(length)),
-            ..Record::creation("", &Cycle::new(None, Vec::new(), String::new()), &[])
+            ..Record::creation("", &Cycle::new(None, Vec::new(), String::new()).unwrap(), &[])
         }
     }
 

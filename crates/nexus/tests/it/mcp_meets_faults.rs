@@ -155,3 +155,76 @@ fn a_linked_folder_and_names_that_lead_out() {
     assert_eq!(above.len(), 1, "{above:?}");
     assert_eq!(client.leave(), Some(0));
 }
+
+#[test]
+fn a_history_that_is_no_json_is_told_and_left() {
+    let folder = tempfile::tempdir().unwrap();
+    let root = folder.path();
+    let nexus = root.join(".nexus");
+    std::fs::create_dir_all(nexus.join("state")).unwrap();
+    std::fs::write(nexus.join("state/tasks.json"), r#"{"goal":"g","decisions":[],"tasks":[]}"#).unwrap();
+    let damaged: [(&[u8], &str); 6] = [
+        (b"{\"schema_version\": nope, \"cycles\": []}", "line 1, column 21"),
+        (b"{\"a\":[},\n \"cycles\":[]}", "line 1, column 7"),
+        (b"{\"a\":\n\"x\x01y\",\"cycles\":[]}", "line 2, column 3"),
+        (b"{\"cycles\":[],\n\"b\":tru}", "line 2, column 8"),
+        (b"{\"a\":\"\xff\xfe\",\"cycles\":[]}", "line 1, column 7"),
+        (b"{\"cycles\":[{\"plan\":null}],\n\n\"b\":1 2}", "line 3, column 7"),
+    ];
+    let mut client = Client::start(root);
+    for (text, place) in damaged {
+        std::fs::write(nexus.join("history.json"), text).unwrap();
+        for tool in ["history_search", "task_close"] {
+            let (said, failed) = client.call(tool, &json!({}));
+            let error = said["error"].as_str().unwrap_or_default();
+            assert!(failed && error.contains("damaged") && error.contains(place), "{place}: {said}");
+        }
+        assert_eq!(std::fs::read(nexus.join("history.json")).unwrap(), text);
+        assert!(nexus.join("state/tasks.json").exists());
+    }
+    std::fs::write(nexus.join("history.json"), "{\"a\":[{}],\"cycles\":[],\"b\":true}").unwrap();
+    assert_eq!(client.call("task_close", &json!({})).0["total_cycles"], 1);
+    let history: Value = serde_json::from_slice(&std::fs::read(nexus.join("history.json")).unwrap()).unwrap();
+    assert_eq!((&history["a"], &history["b"]), (&json!([{}]), &json!(true)));
+    assert_eq!(client.leave(), Some(0));
+}
+
+/// What is written is what we read again: neither a file nor a cycle grows past that.
+#[test]
+fn nothing_is_written_that_could_not_be_read_again() {
+    let folder = tempfile::tempdir().unwrap();
+    let state = folder.path().join(".nexus/state");
+    std::fs::create_dir_all(&state).unwrap();
+    let mut client = Client::start(folder.path());
+
+    // A plan as deep as a document may be, and a cycle around it.
+    let deep =
+        format!("{{\"id\":1,\"topic\":\"t\",\"issues\":[],\"more\":{}{}}}", "[".repeat(126), "]".repeat(126));
+    std::fs::write(state.join("plan.json"), &deep).unwrap();
+    let start = json!({ "topic": "next", "issues": ["a"], "research_summary": "r" });
+    for (tool, arguments) in [("task_close", json!({})), ("plan_start", start)] {
+        let (said, failed) = client.call(tool, &arguments);
+        let error = said["error"].as_str().unwrap_or_default();
+        assert!(failed && error.contains("inside each other"), "{tool}: {said}");
+        assert_eq!(std::fs::read_to_string(state.join("plan.json")).unwrap(), deep, "{tool}");
+        assert!(!folder.path().join(".nexus/history.json").exists(), "{tool}");
+        let left: Vec<_> = std::fs::read_dir(&state).unwrap().map(|entry| entry.unwrap().path()).collect();
+        let files = left.iter().filter(|path| path.is_file()).count();
+        assert_eq!(files, 1, "nothing is left beside it: {tool}: {left:?}");
+    }
+
+    // Tasks that are nearly full.
+    std::fs::remove_file(state.join("plan.json")).unwrap();
+    let full = "x".repeat(15 * 1024 * 1024);
+    let tasks = format!("{{\"goal\":\"\",\"decisions\":[],\"tasks\":[{{\"id\":1,\"context\":\"{full}\"}}]}}");
+    std::fs::write(state.join("tasks.json"), &tasks).unwrap();
+    let long = json!({ "title": "t", "context": "y".repeat(1024 * 1024) });
+    let (said, failed) = client.call("task_add", &long);
+    let error = said["error"].as_str().unwrap_or_default();
+    assert!(failed && error.contains("would be larger") && error.contains("close the cycle"), "{said}");
+    assert!(std::fs::read_to_string(state.join("tasks.json")).unwrap() == tasks);
+    // Which is what helps.
+    assert_eq!(client.call("task_close", &json!({})).0["total_cycles"], 1);
+    assert!(!client.call("task_add", &long).1);
+    assert_eq!(client.leave(), Some(0));
+}

@@ -214,7 +214,9 @@ impl Outlook<'_> {
         for fallback in &agent.fallbacks {
             match self.named(fallback).and_then(|link| match link {
                 Some(link) => self.is_usable(&link).map(|()| link),
-                None => Err("the guide answers when nothing else can".to_owned()),
+                None => {
+                    Err("the guide stands in for no model; it answers only where none is set up".to_owned())
+                }
             }) {
                 Ok(link) => {
                     notes.add(&link.endpoint.name, ModelSource::Config, "tried next");

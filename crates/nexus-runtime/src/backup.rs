@@ -211,13 +211,21 @@ fn fill(layout: &Layout, staged: &Path, home: HomeFolder) -> Result<BackupReport
 
     let mut skipped = Vec::new();
     let mut found = Tree::default();
-    for (from, to) in [(layout.agents_md(), "AGENTS.md"), (layout.boot_md(), "BOOT.md")] {
-        if from.is_file() {
-            found.files.push((from, to.to_owned()));
+    let config = layout.config().to_owned();
+    let taken = ["state", "home", MANIFEST].map(|name| layout.root().join(name));
+    for path in taken.iter().filter(|path| *path != layout.state() && *path != layout.home()) {
+        if std::fs::symlink_metadata(path).is_ok() {
+            skipped.push(format!("{}: a backup needs this name itself", path.display()));
         }
     }
-    collect(&layout.skills(), "skills", &mut found, &|_| false)?;
-    let config = layout.config().to_owned();
+    // Whatever a person put beside the known folders is part of the workspace, too.
+    collect(layout.root(), "", &mut found, &|path| {
+        path == config
+            || path == layout.state()
+            || path == layout.home()
+            || taken.iter().any(|name| name == path)
+            || is_temporary(path)
+    })?;
     collect(layout.state(), "state", &mut found, &|path| path == config || is_left_out(layout, path))?;
     if home == HomeFolder::Included {
         collect(layout.home(), "home", &mut found, &|_| false)?;
@@ -277,7 +285,12 @@ fn is_left_out(layout: &Layout, path: &Path) -> bool {
         || path == layout.state().join("undo.lock")
         || name == "tool-processes.json"
         || name == ".lock"
-        || name.starts_with(".nexus-tmp-")
+        || is_temporary(path)
+}
+
+/// Tells whether a file is one that is being written right now.
+fn is_temporary(path: &Path) -> bool {
+    path.file_name().is_some_and(|name| name.as_encoded_bytes().starts_with(b".nexus-tmp-"))
 }
 
 fn staged_name(target: &Path) -> PathBuf {

@@ -166,7 +166,10 @@ fn fill(backup: &Path, manifest: &Manifest, staged: &Path) -> Result<HeldBack, B
         set_mode(&to, stored.mode)?;
     }
     for name in ["skills", "home", "state/agents", "state/user", "state/credentials", "state/workspace"] {
-        make(name)?;
+        // One that was a link becomes a link again, below.
+        if !manifest.links.iter().any(|link| link.path == name) {
+            make(name)?;
+        }
     }
     let layout = Layout::new(staged);
     renew_token(&layout)?;

@@ -31,7 +31,8 @@ impl Tree {
     }
 }
 
-/// Finds everything under `folder`, which becomes `name` in the backup. No link is followed.
+/// Finds everything under `folder`, which becomes `name` in the backup, or the backup itself when the name
+/// is empty. No link is followed.
 pub(super) fn collect(
     folder: &Path,
     name: &str,
@@ -46,7 +47,9 @@ pub(super) fn collect(
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => continue,
             Err(error) => return Err(failed(error).into()),
         };
-        if let Ok(found) = std::fs::metadata(&folder) {
+        if !name.is_empty()
+            && let Ok(found) = std::fs::metadata(&folder)
+        {
             tree.folders.push((name.clone(), found.permissions().mode() & 0o777));
         }
         for entry in entries {
@@ -62,7 +65,7 @@ pub(super) fn collect(
                 tree.skipped.push(format!("{}: its name is not UTF-8", path.display()));
                 continue;
             };
-            let inside = format!("{name}/{own}");
+            let inside = if name.is_empty() { own } else { format!("{name}/{own}") };
             let kind = entry.file_type().map_err(failed)?;
             if kind.is_dir() {
                 open.push((path, inside, depth + 1));

@@ -13,7 +13,10 @@ use crate::output::{self, Format};
 /// Arguments of `nexus backup`.
 #[derive(Debug, Args)]
 #[command(after_help = "\
-Works beside a running daemon. The owner's token is left out, and credentials are pointers: keep a copy of the key
+Works beside a running daemon. Everything in the workspace's folder goes along, your own files beside the known
+ones too; logs, locks and what `nexus undo` needs stay out. Links are stored as links.
+
+The owner's token is left out, and credentials are pointers: keep a copy of the key
 file that sealed secrets need (`nexus doctor` names it) somewhere else.
 
 Examples:

@@ -1,5 +1,6 @@
 //! A backup beside a running daemon, restored elsewhere, talks and says nothing twice.
 
+use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::time::Duration;
 
@@ -12,6 +13,15 @@ fn restored(workspace: &Workspace, backup: &Path, name: &str) -> String {
     place
 }
 
+/// A program of the owner's that a restored workspace has to have, with its right to run.
+fn register_clock(workspace: &Workspace) {
+    workspace.write("automations/clock", "#!/bin/sh\nprintf '{\"enrich\": {\"clock\": \"tick\"}}'\n");
+    let path = workspace.path("automations/clock");
+    std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o755)).unwrap();
+    let words = ["automation", "register", "clock", "automations/clock", "--hook-point", "runAutomations"];
+    workspace.nexus(&[&words[..], &["--blocking", "--yes"]].concat()).ok();
+}
+
 #[test]
 fn a_restored_workspace_knows_everything_and_talks() {
     let workspace = Workspace::new(env!("CARGO_BIN_EXE_nexus"));
@@ -22,10 +32,17 @@ fn a_restored_workspace_knows_everything_and_talks() {
     let used = workspace.nexus(&["usage", "--json"]).json();
     assert!(used["total"]["turns"].as_u64().unwrap() >= 4, "{used}");
     workspace.write("home/note.txt", "mine");
+    workspace.write("MYNOTES.md", "at the root");
+    workspace.write("notes/deep/er.md", "below it");
+    workspace.write("nexus-backup.json", "a name that is taken");
+    std::os::unix::fs::symlink("/etc", workspace.path("notes/elsewhere")).unwrap();
+    register_clock(&workspace);
     let daemon = Daemon::start(&workspace, &DaemonOptions::default());
     let backup = workspace.home().join("backup");
     let report = workspace.nexus(&["backup", backup.to_str().unwrap(), "--json"]).json();
     assert!(report["files"].as_u64().unwrap() > 10, "{report}");
+    assert!(report["skipped"][0].as_str().unwrap().contains("nexus-backup.json"), "said by name: {report}");
+    assert_eq!(report["skipped"].as_array().unwrap().len(), 1, "{report}");
     let token = workspace.token();
     assert!(!std::fs::read_to_string(backup.join("state/config.json")).unwrap().contains(&token));
     let known = workspace.nexus(&["sessions", "--json"]).json();
@@ -37,6 +54,12 @@ fn a_restored_workspace_knows_everything_and_talks() {
     assert_eq!(again["onboarded"], true, "{again}");
     assert_eq!(again["trust"], "trusted");
     assert_eq!(std::fs::read_to_string(Path::new(&place).join("home/note.txt")).unwrap(), "mine");
+    for (file, text) in [("MYNOTES.md", "at the root"), ("notes/deep/er.md", "below it")] {
+        assert_eq!(std::fs::read_to_string(Path::new(&place).join(file)).unwrap(), text);
+    }
+    assert_eq!(std::fs::read_link(Path::new(&place).join("notes/elsewhere")).unwrap(), Path::new("/etc"));
+    let tested = workspace.nexus(&[&["automation", "test", "clock"], &at[..]].concat()).ok();
+    assert!(tested.stdout.contains("tick"), "{tested:?}");
     let config = std::fs::read_to_string(Path::new(&place).join("state/config.json")).unwrap();
     assert!(!config.contains(&token) && !config.contains("[redacted]"), "it has a token of its own");
     let sessions = workspace.nexus(&[&["sessions", "--json"], &at[..]].concat()).json();

@@ -13,7 +13,7 @@ pub(super) const FACT: &str = "untrusted";
 /// Sources on one line of a frame are set apart by this.
 const BETWEEN: &str = "; ";
 
-/// The newest tainted turn of a session.
+/// The newest tainted turn of a session that its conversation still has in view.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TaintedTurn {
     /// The turn.
@@ -42,7 +42,8 @@ impl Agents {
         Ok(())
     }
 
-    /// Returns the newest tainted turn of a session, if it has one.
+    /// Returns the newest tainted turn of a session, if it has one: since the conversation began anew, and also
+    /// when a summary stands for it, because a summary is made of its words.
     ///
     /// # Errors
     /// The database cannot be read.
@@ -60,7 +61,10 @@ pub(super) fn of_session(connection: &Connection, label: &SessionLabel) -> rusql
 fn newest(connection: &Connection, label: &SessionLabel) -> rusqlite::Result<Option<TaintedTurn>> {
     connection
         .prepare_cached(
-            "SELECT id, taint FROM turns WHERE session_label = ?1 AND taint IS NOT NULL ORDER BY depth DESC LIMIT 1",
+            "SELECT id, taint FROM turns WHERE session_label = ?1 AND taint IS NOT NULL AND depth > coalesce( \
+                 (SELECT max(through_depth) FROM compactions \
+                  WHERE session_label = ?1 AND cause = 'reset' AND undone_at IS NULL), -1) \
+             ORDER BY depth DESC LIMIT 1",
         )?
         .query_row([label.as_str()], |row| {
             Ok(TaintedTurn { id: TurnId::new(row.get::<_, String>(0)?), sources: row.get(1)? })

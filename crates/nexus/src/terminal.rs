@@ -11,6 +11,7 @@ mod screen;
 mod slash;
 mod wrap;
 
+pub(crate) use editor::history_file;
 pub(crate) use interactive::converse;
 pub(crate) use link::{Link, Place};
-pub(crate) use piped::{Style, pipe, send_one};
+pub(crate) use piped::{Answered, Style, pipe, send_one};

@@ -10,13 +10,15 @@ use nexus_protocol::chat::LONGEST_MESSAGE;
 use crate::context::Context;
 use crate::failure::{Exit, Failure, Outcome};
 use crate::output;
-use crate::terminal::{self, Link, Place, Style};
+use crate::terminal::{self, Answered, Link, Place, Style};
 
 /// Arguments of `nexus chat`.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 At a terminal: /help lists what can be typed, Ctrl-C stops a turn, Ctrl-D leaves. From a pipe every line is one
-message; the next is sent when the work of the one before is done.
+message; the next is sent when the work of the one before is done. Once nothing more can come, and with -m, the wait
+ends after five minutes; work goes on in the daemon, and `nexus trace` shows it. Exit code 1 means that a message got no
+answer.
 
 Examples:
   nexus chat
@@ -57,7 +59,11 @@ pub(crate) fn run(context: &Context, arguments: &Arguments) -> Outcome {
                 let style = if arguments.json { Style::Json } else { Style::Bare };
                 terminal::send_one(link, message, style).await
             }
-            None => talk(context, link, arguments.json).await,
+            None => match talk(context, link, arguments.json).await? {
+                Answered::All => Ok(()),
+                // What went wrong was said where the answer would have stood.
+                Answered::NotAll => Err(Failure::unread()),
+            },
         }
     });
     // A thread may still wait for a key or a line; it ends with the process.
@@ -66,13 +72,13 @@ pub(crate) fn run(context: &Context, arguments: &Arguments) -> Outcome {
 }
 
 /// Talks at the terminal, or line by line when stdin is none or JSON is wanted.
-pub(crate) async fn talk(context: &Context, link: Link, json: bool) -> Outcome {
+pub(crate) async fn talk(context: &Context, link: Link, json: bool) -> Result<Answered, Failure> {
     if json {
         return terminal::pipe(link, Style::Json).await;
     }
     if output::stdin_is_terminal() && output::stdout_is_terminal() {
         super::models::ask(context).await?;
-        return terminal::converse(link).await;
+        return terminal::converse(link).await.map(|()| Answered::All);
     }
     terminal::pipe(link, Style::Transcript).await
 }

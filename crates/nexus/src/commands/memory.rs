@@ -15,6 +15,7 @@ use nexus_protocol::memory::{
 use crate::context::Context;
 use crate::failure::{Exit, Failure, Outcome};
 use crate::output::{self, Format};
+use crate::terminal::history_file;
 
 pub(super) use self::way::Way;
 
@@ -281,6 +282,10 @@ fn forgotten(forgotten: &MemoryForgotten, format: Format) -> Outcome {
             output::line(&format!("overwrote event {event} and {} rows", forgotten.rows))?;
             for file in &forgotten.files {
                 output::line(&format!("wiped {file}"))?;
+            }
+            // What was typed is the person's and not the workspace's; the daemon neither knows nor reads it.
+            if let Some(history) = history_file().filter(|path| path.exists()) {
+                output::line(&format!("if you typed it at the prompt, it is in {} too", history.display()))?;
             }
             output::line("backups made earlier keep what they hold")
         }

@@ -81,7 +81,9 @@ pub(crate) fn run(context: &Context, arguments: &Arguments) -> Outcome {
         }
         let place = Place { session: None, project, model: None };
         tokio::select! {
-            outcome = super::chat::talk(context, Link::new(context, place), arguments.json) => outcome,
+            // A message that could not be answered is told where its answer would stand; bringing the
+            // workspace up and talking to it has worked all the same.
+            outcome = super::chat::talk(context, Link::new(context, place), arguments.json) => outcome.map(drop),
             failure = keep_alive(started.as_mut()) => Err(failure),
         }
     });

@@ -4,6 +4,7 @@
 use std::path::{Path, PathBuf};
 use std::sync::mpsc as blocking;
 
+use nexus_base::redact::Redactor;
 use rustyline::completion::Completer;
 use rustyline::config::Configurer;
 use rustyline::error::ReadlineError;
@@ -108,6 +109,7 @@ fn read_lines(
     asked: &blocking::Receiver<Prompt>,
     typed: &mpsc::UnboundedSender<Input>,
 ) {
+    let redactor = Redactor::new();
     while let Ok(prompt) = asked.recv() {
         let (words, keep) = match &prompt {
             Prompt::Message => ("you> ", true),
@@ -115,7 +117,9 @@ fn read_lines(
         };
         let input = match editor.readline(words) {
             Ok(line) => {
-                if keep && !line.trim().is_empty() && editor.add_history_entry(line.as_str()).unwrap_or(false)
+                // The file outlives the conversation and is nobody's place for keys.
+                let kept = redactor.redact(&line);
+                if keep && !line.trim().is_empty() && editor.add_history_entry(kept.as_str()).unwrap_or(false)
                 {
                     save(&mut editor, history);
                 }

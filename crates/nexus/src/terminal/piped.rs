@@ -42,15 +42,28 @@ pub(crate) enum Style {
 /// What stdin gives: a line, or why there is none.
 type Line = Result<String, Failure>;
 
+/// Whether everything that was said got an answer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Answered {
+    /// It did, as far as is known: the last one may still be at work.
+    All,
+    /// A turn failed or was stopped.
+    NotAll,
+}
+
 /// Says each non-empty line of stdin and writes the conversation to stdout.
-pub(crate) async fn pipe(link: Link, style: Style) -> Outcome {
+pub(crate) async fn pipe(link: Link, style: Style) -> Result<Answered, Failure> {
     let mut exchange = Exchange::open(link, style).await?;
     let mut lines = read_stdin();
+    let mut answered = Answered::All;
     while let Some(line) = exchange.next_line(&mut lines).await? {
         exchange.begin(line?).await?;
         exchange.follow(Some(&mut lines)).await?;
+        if exchange.failed {
+            answered = Answered::NotAll;
+        }
     }
-    Ok(())
+    Ok(answered)
 }
 
 /// Says one message and writes the answer to stdout.
@@ -71,6 +84,10 @@ struct Exchange {
     /// A line that was read while the one before was being answered.
     ahead: Option<Line>,
     failed: bool,
+    /// Whether the bus has told how a turn of the current request ended.
+    judged: bool,
+    /// Whether the daemon is away.
+    gone: bool,
     /// What the assistant is called.
     speaker: String,
 }
@@ -87,7 +104,19 @@ impl Exchange {
         let signals = link.events().await?;
         let feed = Feed::of_session(None);
         let speaker = output::single_line(&link.assistant_name());
-        Ok(Self { link, style, signals, leave, feed, current: None, ahead: None, failed: false, speaker })
+        Ok(Self {
+            link,
+            style,
+            signals,
+            leave,
+            feed,
+            current: None,
+            ahead: None,
+            failed: false,
+            judged: false,
+            gone: false,
+            speaker,
+        })
     }
 
     async fn next_line(&mut self, lines: &mut mpsc::Receiver<Line>) -> Result<Option<Line>, Failure> {
@@ -113,7 +142,7 @@ impl Exchange {
         }
         self.feed.name_session(accepted.session);
         self.feed.follow_only(accepted.request_id.clone());
-        self.failed = false;
+        (self.failed, self.judged) = (false, false);
         let waited = self.link.wait(&accepted.request_id);
         self.current = Some(Current { request: accepted.request_id, waited, quiet: false });
         Ok(())
@@ -142,11 +171,7 @@ impl Exchange {
                         deadline = Some(Instant::now() + AFTER_END);
                     }
                 },
-                () = until(deadline) => {
-                    output::remark(&format!("still at work after {} minutes", AFTER_END.as_secs() / 60));
-                    output::remark(&format!("hint: nexus trace {} shows where it stands", current.request));
-                    return Ok(());
-                }
+                () = until(deadline) => return out_of_time(self.gone, &current.request),
                 () = self.leave.asked() => {
                     // Stopping the turn is a courtesy on the way out; leaving is what was asked for.
                     let _ = self.link.abort(false).await;
@@ -159,8 +184,9 @@ impl Exchange {
     /// Takes the last events of a request that is known to be over.
     async fn trail(&mut self, current: &mut Current) -> Outcome {
         let give_up = Instant::now() + LONGEST_TRAIL;
-        // The answer has every reply; what may be missing is worth a wait only to those who see it.
-        while self.style != Style::Bare
+        // The answer has every reply; what else may be missing is worth a wait only to those who see it, and
+        // how the turn ended to everybody.
+        while (self.style != Style::Bare || !self.judged)
             && !current.quiet
             && let Ok(Some(signal)) =
                 tokio::time::timeout_at(give_up.min(Instant::now() + TRAIL), self.signals.recv()).await
@@ -172,25 +198,43 @@ impl Exchange {
     }
 
     fn happened(&mut self, signal: Option<Signal>) -> Outcome {
-        let Some(Signal::Event(event)) = signal else { return Ok(()) };
-        if self.style == Style::Json {
-            if self.feed.concerns(&event) {
-                output::json_line(&event)?;
+        let event = match signal {
+            Some(Signal::Event(event)) => event,
+            Some(Signal::Lost) => {
+                self.gone = true;
+                output::remark("the daemon has gone; waiting for it to come back");
+                return Ok(());
             }
-            // Replies still have to be marked as said.
-            for show in self.feed.take(&event) {
-                self.judge(&show);
+            Some(Signal::Back) => {
+                self.gone = false;
+                output::remark("the daemon is back");
+                return Ok(());
             }
-            return Ok(());
+            None => return Ok(()),
+        };
+        if self.style == Style::Json && self.feed.concerns(&event) {
+            output::json_line(&event)?;
         }
+        // Replies have to be marked as said in every style.
         for show in self.feed.take(&event) {
-            self.write(&show)?;
+            self.judge(&show);
+            self.judged |= matches!(show, Show::TurnEnded(_));
+            if self.style != Style::Json {
+                self.write(&show)?;
+            }
         }
         Ok(())
     }
 
     fn conclude(&mut self, waited: &ChatWaited) -> Outcome {
         let missed = self.feed.catch_up(&waited.replies);
+        for show in &missed {
+            // What the bus told is more exact than what a line of the history looks like.
+            let is_error = matches!(show, Show::Reply { state: TurnState::Error, .. });
+            if is_error || !self.judged {
+                self.judge(show);
+            }
+        }
         if self.style == Style::Json {
             return output::json_line(&Tagged { kind: "chat.waited", body: waited });
         }
@@ -201,13 +245,12 @@ impl Exchange {
     }
 
     fn judge(&mut self, show: &Show) {
-        if let Show::Reply { state, .. } = show {
-            self.failed = *state == TurnState::Error;
+        if let Show::Reply { state, .. } | Show::TurnEnded(state) = show {
+            self.failed = matches!(state, TurnState::Error | TurnState::Aborted);
         }
     }
 
     fn write(&mut self, show: &Show) -> Outcome {
-        self.judge(show);
         match (show, self.style) {
             // Named as it was when the turn began: a name given in a turn is used from the next one on.
             (Show::TurnBegan { speaker }, _) if !speaker.trim().is_empty() => {
@@ -228,6 +271,19 @@ impl Exchange {
             _ => Ok(()),
         }
     }
+}
+
+/// The end of the wait: work that goes on is no failure, a daemon that is not there is one.
+fn out_of_time(gone: bool, request: &RequestId) -> Outcome {
+    let minutes = AFTER_END.as_secs() / 60;
+    if gone {
+        return Err(Failure::new(format!("no answer within {minutes} minutes, and no daemon runs")).hint(
+            format!("nexus start takes the message up again; nexus trace {request} shows what came of it"),
+        ));
+    }
+    output::remark(&format!("still at work after {minutes} minutes"));
+    output::remark(&format!("hint: nexus trace {request} shows where it stands"));
+    Ok(())
 }
 
 /// Tells whether nothing more will be said about a request, or nothing more will be heard.
@@ -333,6 +389,15 @@ fn read_message(input: &mut impl BufRead) -> Result<Option<String>, Failure> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn work_that_goes_on_is_no_failure_and_a_daemon_that_is_gone_is_one() {
+        let request = RequestId::generate();
+        assert!(out_of_time(false, &request).is_ok());
+        let failure = out_of_time(true, &request).unwrap_err();
+        assert_eq!(failure.code(), 1);
+        assert!(failure.message().contains("no daemon runs"));
+    }
 
     #[test]
     fn lines_are_bounded_and_may_lack_the_last_break() {

@@ -1,8 +1,12 @@
 //! Breaking streamed text between words instead of inside them. Works on pieces: the last word of a
 //! piece waits until it is known to be whole.
 
+use crate::output::columns;
+
 /// Longest word that is held back; longer ones go out in parts, as the terminal breaks them anyway.
 const LONGEST_WORD: usize = 200;
+/// Columns from one stop of a tabulator to the next.
+const TAB: usize = 8;
 
 /// Where the cursor is and which word has not been written yet.
 #[derive(Debug, Default)]
@@ -34,8 +38,11 @@ impl Wrap {
                 }
                 ' ' | '\t' => {
                     self.finish_word(&mut out);
-                    out.push(letter);
-                    self.column += 1;
+                    // A blank after a full line would be the terminal's next line, and ours one more.
+                    if self.width.is_none_or(|width| self.column < width) {
+                        out.push(letter);
+                        self.column += if letter == '\t' { TAB - self.column % TAB } else { 1 };
+                    }
                 }
                 _ => {
                     self.word.push(letter);
@@ -59,7 +66,7 @@ impl Wrap {
         if self.word.is_empty() {
             return;
         }
-        let length = self.word.chars().count();
+        let length = columns(&self.word);
         if self.column > 0 && self.width.is_some_and(|width| self.column + length > width) {
             // The blank before this word stays at the end of the line, where nobody sees it.
             out.push('\n');
@@ -67,6 +74,10 @@ impl Wrap {
         }
         out.push_str(&self.word);
         self.column += length;
+        // The terminal itself breaks what is longer than a line.
+        if let Some(width) = self.width.filter(|width| *width > 0 && self.column > *width) {
+            self.column = (self.column - 1) % width + 1;
+        }
         self.word.clear();
     }
 }
@@ -92,13 +103,28 @@ mod tests {
     }
 
     #[test]
+    fn a_line_that_is_full_to_the_last_column_is_followed_by_the_next_one() {
+        assert_eq!(wrapped(0, 7, &["one two three"]), "one two\nthree");
+        assert_eq!(wrapped(0, 7, &["one two", " ", "  three"]), "one two\nthree");
+        assert_eq!(wrapped(0, 7, &["one two \nthree"]), "one two\nthree", "its own break is the only one");
+    }
+
+    #[test]
+    fn columns_count_and_not_letters() {
+        assert_eq!(wrapped(0, 8, &["日本 日本 x"]), "日本 \n日本 x");
+        assert_eq!(wrapped(0, 4, &["e\u{301}e\u{301} x"]), "e\u{301}e\u{301} x");
+        assert_eq!(wrapped(0, 10, &["\tabc"]), "\t\nabc");
+    }
+
+    #[test]
     fn own_line_breaks_and_blanks_stay() {
         assert_eq!(wrapped(0, 20, &["a\n\n  b  c\n"]), "a\n\n  b  c\n");
     }
 
     #[test]
     fn a_word_longer_than_the_line_is_left_to_the_terminal() {
-        assert_eq!(wrapped(0, 5, &["abcdefghij k"]), "abcdefghij \nk");
+        assert_eq!(wrapped(0, 5, &["abcdefghij k"]), "abcdefghij\nk");
+        assert_eq!(wrapped(0, 5, &["abcdefg k l"]), "abcdefg k \nl", "its rest is a line as any other");
     }
 
     #[test]

@@ -250,11 +250,14 @@ fn consent_is_asked_while_a_turn_waits_for_it() {
     terminal.wait_for("It is done.", 2);
     let told = scripted.results("typed-no");
     assert!(told[0].contains("the owner said no"), "{told:?}");
+    // A key in a message is in no file of this machine, the prompt's memory included.
+    let key = format!("sk-ant-{}", "k7".repeat(12));
+    terminal.press(&format!("my key is {key} remember\r"));
+    terminal.wait_for_prompt_after("Hello.");
     let history = scripted.workspace.home().join(".local/state/nexus/history");
-    assert!(
-        !std::fs::read_to_string(history).unwrap().lines().any(|line| line == "y"),
-        "answers are no messages"
-    );
+    let history = std::fs::read_to_string(history).unwrap();
+    assert!(!history.lines().any(|line| line == "y"), "answers are no messages");
+    assert!(history.contains("my key is [redacted] remember") && !history.contains(&key), "{history}");
 }
 
 #[test]

@@ -9,6 +9,7 @@ mod automations_survive_deaths;
 mod backup_comes_back;
 mod bindings_in_harnesses;
 mod chat_at_a_terminal;
+mod chat_from_a_pipe;
 mod commands_without_a_sandbox;
 mod config_command;
 mod crash_sweep;

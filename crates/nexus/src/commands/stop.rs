@@ -12,12 +12,19 @@ use crate::output;
 
 /// Longest wait: the daemon drains for 30 s, then cancels what is left.
 const PATIENCE: Duration = Duration::from_secs(45);
+/// When the wait is explained.
+const SOON: Duration = Duration::from_secs(1);
 /// Pause between looks at the lock.
 const PAUSE: Duration = Duration::from_millis(10);
 
 /// Arguments of `nexus stop`.
 #[derive(Debug, Args)]
-#[command(after_help = "Example:\n  nexus stop --workspace ~/nexus")]
+#[command(after_help = "\
+Turns that are under way may end first, for up to 30 seconds; a second `nexus stop` ends them at once. What was cut off
+goes on at the next start.
+
+Example:
+  nexus stop --workspace ~/nexus")]
 pub(crate) struct Arguments {}
 
 /// Runs `nexus stop`.
@@ -46,10 +53,17 @@ pub(crate) fn end(layout: &Layout, pid: Pid) -> Outcome {
                 .hint("the daemon may belong to another user"));
         }
     }
-    let give_up = Instant::now() + PATIENCE;
+    let began = Instant::now();
+    let mut explained = false;
     let raw = u32::try_from(pid.as_raw_pid()).ok();
     while nexus_base::lock::holder(&layout.lock()).is_some_and(|holder| Some(holder) == raw) {
-        if Instant::now() > give_up {
+        if !explained && began.elapsed() > SOON {
+            explained = true;
+            output::remark(
+                "waiting for turns that are under way, up to 30 s; a second nexus stop ends them now",
+            );
+        }
+        if began.elapsed() > PATIENCE {
             return Err(Failure::new(format!(
                 "process {} still holds the workspace after {} s",
                 pid.as_raw_pid(),

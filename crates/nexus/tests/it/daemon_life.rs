@@ -2,8 +2,12 @@
 //! clean end.
 
 use std::net::TcpListener;
+use std::time::{Duration, Instant};
 
-use nexus_testkit::{Daemon, DaemonOptions, Run, Workspace};
+use nexus_testkit::model::{Gate, ModelServer, Reply};
+use nexus_testkit::{Daemon, DaemonOptions, Run, Workspace, until};
+
+const SOON: Duration = Duration::from_secs(20);
 
 fn workspace() -> Workspace {
     Workspace::initialized(env!("CARGO_BIN_EXE_nexus"))
@@ -135,4 +139,30 @@ fn a_new_token_voids_the_old_one_while_the_daemon_runs() {
     assert_eq!(daemon.get("/api/sessions").status, 401);
     // Commands read the new one.
     workspace.nexus(&["chat", "-m", "Hello"]).ok();
+}
+
+#[test]
+fn a_stop_that_waits_says_why_and_a_second_one_ends_the_wait() {
+    let server = ModelServer::start();
+    let gate = Gate::new();
+    server.otherwise(Reply::text("late").hold(&gate));
+    let workspace = crate::scripted::workspace(&server);
+    let daemon = Daemon::start(&workspace, &DaemonOptions::default());
+    daemon.post("/api/chat", &serde_json::json!({ "message": "Hello" }));
+    until("the model to be asked", SOON, || (!server.asked().is_empty()).then_some(()));
+    let first = std::thread::scope(|scope| {
+        let first = scope.spawn(|| workspace.nexus(&["stop"]));
+        // Not before the first one has told its story, or the second signal could be the first.
+        until("the first stop to be heard", SOON, || daemon.log().contains("stopping:").then_some(()));
+        let heard = Instant::now();
+        until("the first stop to explain itself", SOON, || {
+            (heard.elapsed() > Duration::from_millis(1_200)).then_some(())
+        });
+        workspace.nexus(&["stop"]).ok();
+        first.join().unwrap()
+    });
+    let first = first.ok();
+    assert!(first.stderr.contains("waiting for turns that are under way"), "{first:?}");
+    assert!(daemon.wait_for_end(SOON).success());
+    gate.open();
 }

@@ -1,5 +1,6 @@
 //! The folder `state/credentials`: reading, listing and writing account files and their index.
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use nexus_base::clock::Timestamp;
@@ -56,6 +57,9 @@ pub struct Listed {
     /// Until when it rests.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cooldown_until: Option<Timestamp>,
+    /// What it rests from: how often it failed in which way.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub failures: BTreeMap<String, u32>,
 }
 
 /// Counts for `status` and for the prompt.
@@ -171,6 +175,10 @@ impl CredentialFolder {
         let mut listed = Vec::new();
         for account in self.read_all()?.accounts {
             for credential in &account.credentials {
+                let resting = credential
+                    .stats
+                    .as_ref()
+                    .filter(|stats| stats.cooldown_until.is_some_and(|until| until > now));
                 listed.push(Listed {
                     reference: format!("{}/{}", account.reference(), credential.id),
                     service: account.service.clone(),
@@ -180,11 +188,8 @@ impl CredentialFolder {
                     status: credential.status(now),
                     last_error: credential.last_error.clone(),
                     breakage: credential.breakage,
-                    cooldown_until: credential
-                        .stats
-                        .as_ref()
-                        .and_then(|stats| stats.cooldown_until)
-                        .filter(|until| *until > now),
+                    cooldown_until: resting.and_then(|stats| stats.cooldown_until),
+                    failures: resting.map(|stats| stats.failure_reasons.clone()).unwrap_or_default(),
                 });
             }
         }

@@ -8,8 +8,8 @@ mod verify;
 use clap::{Args, Subcommand};
 use nexus_base::file::FileError;
 use nexus_credentials::{
-    AccountName, Breakage, CredentialFolder, Depth, FindError, Reference, Resolver, ServiceName, SyncRequest,
-    boot_sync, keychain_sync,
+    AccountName, Breakage, CredentialFolder, Depth, FindError, Listed, Reference, Resolver, ServiceName,
+    SyncRequest, boot_sync, keychain_sync,
 };
 use nexus_workspace::Layout;
 use secrecy::ExposeSecret;
@@ -150,6 +150,22 @@ pub(crate) fn run(context: &Context, arguments: &Arguments) -> Outcome {
     }
 }
 
+/// Says why a credential cannot be used now.
+fn trouble(one: &Listed) -> String {
+    if let Some(error) = &one.last_error {
+        return error.clone();
+    }
+    let Some(until) = one.cooldown_until else { return String::new() };
+    let until = until.to_local_rfc3339();
+    let until = until.get(11..19).unwrap_or(&until);
+    let failures: Vec<String> = one
+        .failures
+        .iter()
+        .map(|(reason, count)| format!("{} × {count}", reason.replace('_', " ")))
+        .collect();
+    format!("rests until {until} after {}", failures.join(", "))
+}
+
 fn list(folder: &CredentialFolder, format: Format) -> Outcome {
     let listed = folder.list().map_err(|error| file_failure(&error))?;
     if format == Format::Json {
@@ -168,7 +184,7 @@ fn list(folder: &CredentialFolder, format: Format) -> Outcome {
                 word(&one.kind),
                 word(&one.status),
                 one.storage.clone(),
-                one.last_error.clone().unwrap_or_default(),
+                trouble(one),
             ]
         })
         .collect();

@@ -103,14 +103,40 @@ fn without_keys(content: &str) -> String {
     nexus_base::redact::Redactor::new().redact(content)
 }
 
-/// Cuts text to at most `limit` characters on one line, with a mark where it was cut.
+/// Returns how many columns of a terminal a text takes.
+pub(crate) fn columns(content: &str) -> usize {
+    unicode_width::UnicodeWidthStr::width(content)
+}
+
+/// Cuts text to at most `limit` columns on one line, with a mark where it was cut.
 pub(crate) fn shorten(content: &str, limit: usize) -> String {
     let flat = single_line(content);
-    if flat.chars().count() <= limit {
+    if columns(&flat) <= limit {
         return flat;
     }
-    let kept: String = flat.chars().take(limit.saturating_sub(1)).collect();
+    let kept = within(flat.chars(), limit.saturating_sub(1));
     format!("{}…", kept.trim_end())
+}
+
+/// Cuts the beginning of a text where it takes more than `limit` columns: of a path, its end says most.
+pub(crate) fn shorten_left(content: &str, limit: usize) -> String {
+    let flat = single_line(content);
+    if columns(&flat) <= limit {
+        return flat;
+    }
+    let kept = within(flat.chars().rev(), limit.saturating_sub(1));
+    format!("…{}", kept.chars().rev().collect::<String>())
+}
+
+/// Returns as many of the letters as fit.
+fn within(letters: impl Iterator<Item = char>, limit: usize) -> String {
+    let mut taken = 0;
+    letters
+        .take_while(|letter| {
+            taken += unicode_width::UnicodeWidthChar::width(*letter).unwrap_or(0);
+            taken <= limit
+        })
+        .collect()
 }
 
 /// Returns text without control characters, line breaks as spaces: what a model or a file says may
@@ -176,5 +202,10 @@ mod tests {
     fn shortening_says_that_it_cut() {
         assert_eq!(shorten("short", 10), "short");
         assert_eq!(shorten("a rather long line", 9), "a rather…");
+        assert_eq!((shorten("計画を立てる", 6), columns("計画を")), ("計画…".to_owned(), 6));
+        assert_eq!(
+            (shorten_left("a/b/c.json", 7), shorten_left("c", 7)),
+            ("…c.json".to_owned(), "c".to_owned())
+        );
     }
 }

@@ -188,7 +188,7 @@ fn list(ground: &Ground, records: &RecordFolder, json: bool) -> Result<Vec<Stand
         all.push(check(harness, ground, records, home.as_deref()).map_err(|error| failure(&error))?);
     }
     match Format::from_flag(json) {
-        Format::Json => output::json(&json!({ "folder": ground.root(), "bindings": all }))?,
+        Format::Json => output::json(&json!({ "folder": ground.root().to_string_lossy(), "bindings": all }))?,
         Format::Text => {
             let rows = all.iter().map(|one| {
                 let stale = one.stale.iter().map(|file| file.display().to_string());

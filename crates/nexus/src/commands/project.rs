@@ -5,6 +5,7 @@ mod catalog;
 mod conformance;
 mod gc;
 mod graph;
+mod layout;
 mod views;
 
 use std::path::PathBuf;
@@ -22,7 +23,8 @@ use crate::output::{self, Format};
 /// Arguments of `nexus project`.
 #[derive(Debug, Args)]
 #[command(after_help = "\
-The project is the nearest folder that holds .nexus/, from the working folder upwards.
+The project is the nearest folder that holds .nexus/, from the working folder or that of
+--project upwards. init makes it in that folder itself.
 
 Examples:
   nexus project init
@@ -30,7 +32,7 @@ Examples:
   nexus project tasks --graph
   nexus project conformance fixtures/ --json")]
 pub(crate) struct Arguments {
-    /// The project's folder, instead of the nearest one
+    /// A folder of the project, instead of the working folder
     #[arg(long, global = true, value_name = "PATH")]
     project: Option<PathBuf>,
 
@@ -133,12 +135,12 @@ fn here(folder: Option<&std::path::Path>) -> Result<Project, Failure> {
 
 fn existing(folder: Option<&std::path::Path>) -> Result<Project, Failure> {
     let start = folder.unwrap_or(std::path::Path::new("."));
-    let found = match folder {
-        Some(folder) => Some(folder.to_owned()),
-        None => Project::find(start),
-    };
+    let found = Project::find(start);
     let project = found.map(|root| Project::open(&root)).transpose().map_err(|error| failure(&error))?;
     project.filter(Project::exists).ok_or_else(|| {
+        if !start.is_dir() {
+            return Failure::new(format!("there is no folder {}", start.display())).exit(Exit::Missing);
+        }
         Failure::new(format!("no .nexus/ at or above {}", start.display()))
             .hint("nexus project init makes one in the working folder")
             .exit(Exit::Missing)
@@ -169,12 +171,12 @@ fn ask(project: &Project, tool: Tool, parameters: Value) -> Result<Value, Failur
 
 fn init(project: &Project, format: Format) -> Outcome {
     let started = project.start(&HarnessId::ours()).map_err(|error| failure(&error))?;
-    if started.hides_rules {
-        output::remark("warning: .nexus/.gitignore hides .nexus/rules/ from git; add a line !rules/");
+    for fault in &started.ignored_wrongly {
+        output::remark(&format!("warning: {fault}"));
     }
     if format == Format::Json {
         return output::json(&json!({
-            "project": project.root(), "created": started.created,
+            "project": project.root().to_string_lossy(), "created": started.created,
             "openPlan": started.leftovers.plan, "openTasks": started.leftovers.tasks,
         }));
     }
@@ -188,21 +190,50 @@ fn init(project: &Project, format: Format) -> Outcome {
 }
 
 fn close(project: &Project, format: Format) -> Outcome {
+    let plan = ask(project, Tool::PlanStatus, json!({}))?;
+    let list = ask(project, Tool::TaskList, json!({}))?;
+    // The tool archives a cycle in any case; one that holds nothing would stand in the history for good.
+    if plan["active"] != true && list["exists"] == false {
+        return match format {
+            Format::Json => output::json(&json!({ "closed": false })),
+            Format::Text => output::line("nothing is open"),
+        };
+    }
+    let tasks = list["tasks"].as_array().into_iter().flatten();
+    match tasks.filter(|task| task["status"] != "completed").count() {
+        0 => {}
+        1 => output::remark("warning: 1 task is not completed; it is archived as it is"),
+        some => {
+            output::remark(&format!("warning: {some} tasks are not completed; they are archived as they are"))
+        }
+    }
     let closed = ask(project, Tool::TaskClose, json!({}))?;
     // A daemon that works here notices and begins a new session with its next turn.
     let catalog = Catalog::embedded().map_err(|error| Failure::new(error.to_string()))?;
     // Only a long log that all share is put aside here; logs of their own are for the harnesses.
     let tool_log = ToolLog::Shared;
     let place = Place { project, harness: &HarnessId::ours(), catalog: &catalog, tool_log };
-    lifecycle::handle(&place, Moment::SessionEnd, &Map::new()).map_err(|error| failure(&error))?;
+    // What was kept beside plan and tasks goes with them, as after any other closing.
+    let called = Map::from_iter([("tool".to_owned(), json!(Tool::TaskClose.name()))]);
+    for (moment, payload) in [(Moment::PostToolUse, called), (Moment::SessionEnd, Map::new())] {
+        lifecycle::handle(&place, moment, &payload).map_err(|error| failure(&error))?;
+    }
     if format == Format::Json {
         return output::json(&closed);
     }
     let archived = &closed["archived"];
     output::line(&format!(
-        "archived cycle {}: {} decisions, {} tasks",
-        closed["total_cycles"], archived["decisions"], archived["tasks"]
+        "archived cycle {}: {}, {}",
+        closed["total_cycles"],
+        counted(&archived["decisions"], "decision"),
+        counted(&archived["tasks"], "task")
     ))
+}
+
+/// A number of things in words.
+fn counted(number: &Value, thing: &str) -> String {
+    let end = if *number == 1 { "" } else { "s" };
+    format!("{number} {thing}{end}")
 }
 
 fn text(value: &Value) -> &str {

@@ -41,7 +41,7 @@ pub(crate) fn run(context: &Context, arguments: &Arguments) -> Outcome {
     let is_told = before != now && tell_daemon(context, &layout)?;
     if Format::from_flag(arguments.json) == Format::Json {
         return output::json(
-            &json!({ "workspace": layout.root(), "trust": now, "changed": before != now, "daemonTold": is_told }),
+            &json!({ "workspace": layout.root().to_string_lossy(), "trust": now, "changed": before != now, "daemonTold": is_told }),
         );
     }
     let root = layout.root().display();

@@ -34,7 +34,7 @@ pub(super) fn status(run_dir: &RunDir, arguments: &StatusArguments) -> Outcome {
     let mut reached = reach::running(run_dir)?;
     let mut answer =
         reached.client.call("status", &json!({}), Authority::USER).map_err(|error| reach::failure(&error))?;
-    answer["run_dir"] = json!(run_dir.path());
+    answer["run_dir"] = json!(run_dir.path().to_string_lossy());
     if arguments.json {
         return output::json(&answer);
     }

@@ -43,6 +43,7 @@ mod memory_commands;
 mod models_are_chosen;
 mod models_converse;
 mod models_in_trouble;
+mod project_catalog;
 mod project_commands;
 mod project_cycle;
 mod project_roles;

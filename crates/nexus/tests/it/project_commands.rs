@@ -211,11 +211,51 @@ fn memory_that_all_three_limits_agree_on_goes_as_one_commit() {
 #[test]
 fn a_closed_cycle_is_found_again() {
     let folder = working();
-    assert_eq!(text(&nexus(folder.path(), &["close"])), "archived cycle 1: 1 decisions, 2 tasks\n");
+    let closed = nexus(folder.path(), &["close"]);
+    assert_eq!(text(&closed), "archived cycle 1: 1 decision, 2 tasks\n");
+    let warned = String::from_utf8_lossy(&closed.stderr).into_owned();
+    assert!(warned.contains("warning: 2 tasks are not completed; they are archived as they are"), "{warned}");
     assert!(text(&nexus(folder.path(), &["history", "PAINT"])).contains("Paint the shed"));
     assert_eq!(text(&nexus(folder.path(), &["history", "no such thing"])), "no cycle matches\n");
     assert_eq!(json_of(&nexus(folder.path(), &["history", "--json"]))["total"], 1);
     assert_eq!(text(&nexus(folder.path(), &["plan"])), "no plan is open\n");
+}
+
+#[test]
+fn closing_what_holds_nothing_changes_nothing() {
+    let folder = tempfile::tempdir().unwrap();
+    let root = folder.path();
+    nexus(root, &["init"]);
+    assert_eq!(text(&nexus(root, &["close"])), "nothing is open\n");
+    assert_eq!(json_of(&nexus(root, &["close", "--json"])), json!({ "closed": false }));
+    assert!(!root.join(".nexus/history.json").exists());
+    assert!(root.join(".nexus/state/nexus/agent-tracker.json").exists(), "the session goes on");
+    ask(root, Tool::TaskAdd, &json!({ "title": "Paint", "context": "c" }));
+    let closed = nexus(root, &["close"]);
+    assert_eq!(text(&closed), "archived cycle 1: 0 decisions, 1 task\n");
+    assert!(String::from_utf8_lossy(&closed.stderr).contains("1 task is not completed; it is archived"));
+    ask(root, Tool::TaskAdd, &json!({ "title": "Paint", "context": "c" }));
+    ask(root, Tool::TaskUpdate, &json!({ "id": 1, "status": "completed" }));
+    assert!(nexus(root, &["close"]).stderr.is_empty(), "nothing to warn of");
+}
+
+#[test]
+fn a_folder_that_is_named_may_lie_inside_the_project() {
+    let folder = working();
+    let inside = folder.path().join("deep/er");
+    std::fs::create_dir_all(&inside).unwrap();
+    let elsewhere = tempfile::tempdir().unwrap();
+    let named = |path: &Path| nexus(elsewhere.path(), &["--project", path.to_str().unwrap(), "plan"]);
+    for path in [folder.path(), &inside] {
+        assert!(text(&named(path)).starts_with("plan 1: Paint the shed"));
+    }
+    for (path, said) in
+        [(elsewhere.path(), "no .nexus/ at or above "), (&inside.join("gone"), "there is no folder ")]
+    {
+        let output = named(path);
+        assert_eq!(output.status.code(), Some(3), "{output:?}");
+        assert!(String::from_utf8_lossy(&output.stderr).contains(said), "{output:?}");
+    }
 }
 
 #[test]

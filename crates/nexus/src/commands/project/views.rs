@@ -4,6 +4,7 @@ use nexus_base::clock::Timestamp;
 use nexus_project::{Project, Tool};
 use serde_json::{Value, json};
 
+use super::layout::{paragraph, room};
 use super::{ask, graph, owner, text};
 use crate::failure::Outcome;
 use crate::output::{self, Format};
@@ -12,6 +13,9 @@ use crate::output::{self, Format};
 const MOST_NAMED: usize = 4;
 /// Longest summary of research that is shown.
 const LONGEST_RESEARCH: usize = 600;
+/// Longest name of an owner or a branch beside other words.
+const LONGEST_OWNER: usize = 20;
+const LONGEST_BRANCH: usize = 30;
 /// How lines below an entry of a list begin.
 const INDENT: &str = "      ";
 
@@ -22,14 +26,14 @@ pub(super) fn status(project: &Project, format: Format) -> Outcome {
     let branch = project.branch();
     if format == Format::Json {
         return output::json(&json!({
-            "project": project.root(), "branch": branch,
+            "project": project.root().to_string_lossy(), "branch": branch,
             "plan": { "active": plan["active"], "id": plan["plan_id"], "topic": plan["topic"], "summary": plan["summary"] },
             "tasks": { "goal": tasks["goal"], "summary": tasks["summary"] },
             "cycles": history["total"],
         }));
     }
     output::line(&format!("project  {}", project.root().display()))?;
-    output::line(&format!("branch   {}", output::single_line(&branch)))?;
+    output::line(&format!("branch   {}", output::shorten(&branch, room(200, 9))))?;
     if plan["active"] == true {
         let summary = &plan["summary"];
         let topic = output::shorten(text(&plan["topic"]), room(60, 30));
@@ -144,12 +148,11 @@ pub(super) fn history(project: &Project, query: Option<&str>, last: u32, format:
         for cycle in cycles {
             let tasks = cycle["task_count"].as_u64().unwrap_or(0);
             let noun = if tasks == 1 { "task" } else { "tasks" };
-            output::line(&format!(
-                "{}  {}  {} ({tasks} {noun})",
-                moment(text(&cycle["completed_at"])),
-                output::single_line(text(&cycle["branch"])),
-                topic(cycle)
-            ))?;
+            let at = moment(text(&cycle["completed_at"]));
+            let branch = output::shorten(text(&cycle["branch"]), LONGEST_BRANCH);
+            let (before, after) = (format!("{at}  {branch}  "), format!(" ({tasks} {noun})"));
+            let beside = output::columns(&before) + output::columns(&after);
+            output::line(&format!("{before}{}{after}", topic(cycle, room(60, beside))))?;
             for decision in cycle["decisions"].as_array().into_iter().flatten() {
                 let (title, decided) = (text(&decision["title"]), text(&decision["decision"]));
                 // A question ends in its own mark.
@@ -165,7 +168,7 @@ pub(super) fn history(project: &Project, query: Option<&str>, last: u32, format:
                 output::single_line(text(&cycle["branch"])),
                 decisions.to_string(),
                 cycle["task_count"].to_string(),
-                topic(cycle),
+                topic(cycle, 60),
             ]
         };
         let rows = cycles.iter().map(row).collect();
@@ -177,8 +180,8 @@ pub(super) fn history(project: &Project, query: Option<&str>, last: u32, format:
     Ok(())
 }
 
-fn topic(cycle: &Value) -> String {
-    let topic = output::shorten(text(&cycle["topic"]), 60);
+fn topic(cycle: &Value, most: usize) -> String {
+    let topic = output::shorten(text(&cycle["topic"]), most);
     if topic.is_empty() { "(without a plan)".to_owned() } else { topic }
 }
 
@@ -191,9 +194,9 @@ fn entries(list: &Value, wanted: impl Fn(&Value) -> bool) -> Vec<String> {
     let all = list.as_array().into_iter().flatten();
     all.filter(|entry| wanted(entry))
         .map(|entry| {
-            let owner = output::single_line(owner(entry));
+            let owner = output::shorten(owner(entry), LONGEST_OWNER);
             let owner = if owner.is_empty() { owner } else { format!(" @{owner}") };
-            let title = output::shorten(text(&entry["title"]), room(50, 28 + owner.chars().count()));
+            let title = output::shorten(text(&entry["title"]), room(50, 28 + output::columns(&owner)));
             format!("{} {title}{owner}", entry["id"])
         })
         .collect()
@@ -217,29 +220,4 @@ fn moment(at: &str) -> String {
         Some(at) => at.to_local_rfc3339().chars().take(16).collect::<String>().replace('T', " "),
         None => output::single_line(at),
     }
-}
-
-/// Returns how much of a text a line has room for: what the terminal leaves beside the rest of it, at most `most`.
-fn room(most: usize, beside: usize) -> usize {
-    output::terminal_width().map_or(most, |width| usize::from(width).saturating_sub(beside).clamp(20, most))
-}
-
-/// Writes text behind its beginning, broken at words where the terminal ends; in a pipe it stays one line.
-fn paragraph(first: &str, others: &str, content: &str) -> Outcome {
-    let width = output::terminal_width().map_or(usize::MAX, usize::from);
-    let mut line = first.to_owned();
-    let mut begun = false;
-    for word in output::single_line(content).split(' ') {
-        if begun && line.chars().count() + 1 + word.chars().count() > width {
-            output::line(&line)?;
-            line = others.to_owned();
-            begun = false;
-        }
-        if begun {
-            line.push(' ');
-        }
-        line.push_str(word);
-        begun = true;
-    }
-    output::line(&line)
 }

@@ -17,7 +17,7 @@ use std::path::{Path, PathBuf};
 
 pub use fixture::{Fixture, LoadError, load, own};
 pub use server::{Server, ToolNames};
-pub use subject::{Event, Library, Subject};
+pub use subject::{Event, Library, NoAnswer, Subject};
 
 /// How one fixture went.
 #[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
@@ -25,6 +25,7 @@ pub struct Verdict {
     /// The fixture's name.
     pub test_id: String,
     /// The file it stands in.
+    #[serde(serialize_with = "as_text")]
     pub file: PathBuf,
     /// Everything held, or it was not run.
     pub passed: bool,
@@ -33,6 +34,11 @@ pub struct Verdict {
     pub skipped: Option<&'static str>,
     /// What did not.
     pub problems: Vec<String>,
+}
+
+/// A path as text even where its name is none.
+fn as_text<S: serde::Serializer>(path: &Path, into: S) -> Result<S::Ok, S::Error> {
+    into.collect_str(&path.display())
 }
 
 /// Runs one fixture in a project of its own below `scratch`.

@@ -13,6 +13,8 @@ const LARGEST: u64 = 16 * 1024 * 1024;
 const DEEPEST: usize = 8;
 /// Most fixtures of one run.
 const MOST: usize = 10_000;
+/// What a description has at least.
+const SHORTEST_DESCRIPTION: usize = 10;
 
 /// Our own fixtures.
 const OWN: &[(&str, &str)] = &[
@@ -84,6 +86,29 @@ pub struct Fixture {
 }
 
 impl Fixture {
+    /// Returns what is wrong with the form of a fixture whose fields have the right types.
+    fn fault(&self) -> Option<&'static str> {
+        let mut letters = self.test_id.bytes();
+        let is_name = letters.next().is_some_and(|first| first.is_ascii_lowercase())
+            && letters.all(|one| matches!(one, b'a'..=b'z' | b'0'..=b'9' | b'_' | b'-'));
+        let one_of = |ways: &[bool]| ways.iter().filter(|given| **given).count() == 1;
+        let does_one = |step: &Step| one_of(&[step.action.is_some(), step.event.is_some()]);
+        match () {
+            () if !is_name => Some("is no test_id: a small letter, then small letters, digits, _ and -"),
+            () if self.description.chars().count() < SHORTEST_DESCRIPTION => {
+                Some("needs a description of at least ten letters")
+            }
+            () if !one_of(&[self.action.is_some(), self.event.is_some(), self.steps.is_some()]) => {
+                Some("needs one of action, event and steps")
+            }
+            () if self.steps.as_ref().is_some_and(Vec::is_empty) => Some("has no step"),
+            () if !self.steps.iter().flatten().all(does_one) => {
+                Some("has a step that needs one of action and event")
+            }
+            () => None,
+        }
+    }
+
     /// Returns whether the one that is asked must be told of events.
     pub(super) fn tells_of_events(&self) -> bool {
         self.event.is_some() || self.steps.iter().flatten().any(|step| step.event.is_some())
@@ -197,9 +222,8 @@ fn take(path: &Path, text: &[u8], found: &mut Vec<Fixture>) -> Result<(), LoadEr
     };
     for one in list.into_iter().filter(|one| one.get("test_id").is_some()) {
         let mut fixture: Fixture = serde_json::from_value(one).map_err(malformed)?;
-        let ways = [fixture.action.is_some(), fixture.event.is_some(), fixture.steps.is_some()];
-        if ways.into_iter().filter(|given| *given).count() != 1 {
-            let what = format!("{} needs one of action, event and steps", fixture.test_id);
+        if let Some(what) = fixture.fault() {
+            let what = format!("{} {what}", fixture.test_id);
             return Err(LoadError::Malformed { path: path.to_owned(), what });
         }
         path.clone_into(&mut fixture.file);

@@ -7,7 +7,7 @@ use nexus_base::file::{self, Durability};
 use serde_json::{Map, Value};
 
 use super::fixture::{Action, Entries, EventText, Fixture};
-use super::subject::{Event, Subject};
+use super::subject::{Event, NoAnswer, Subject};
 use super::{expect, shape};
 use crate::harness::HarnessId;
 use crate::lifecycle::Moment;
@@ -49,6 +49,8 @@ pub(super) fn run(
         let event = Event::MemoryRead { path: MEMORY_FILE.to_owned(), reader: "lead".to_owned() };
         run.subject.event(&run.root, &run.harness, &event)?;
     }
+    let after = &fixture.postcondition;
+    let wants_failure = after.error == Some(true) || after.error_contains.is_some();
     let mut problems = Vec::new();
     let mut last = None;
     if let Some(steps) = &fixture.steps {
@@ -59,7 +61,9 @@ pub(super) fn run(
                 Outcome::Answer(value) => problems.extend(expect::check(&about, value, &step.assert_return)),
                 Outcome::Failed(message) => {
                     let value = serde_json::json!({ "error": message });
-                    if step.assert_return.contains_key("$.error") {
+                    // What stands behind the steps is about the last of them.
+                    let wanted = wants_failure && number == steps.len();
+                    if wanted || step.assert_return.contains_key("$.error") {
                         problems.extend(expect::check(&about, &value, &step.assert_return));
                     } else {
                         problems.push(format!("{about} failed: {message}"));
@@ -72,8 +76,6 @@ pub(super) fn run(
     } else {
         last = Some(run.act(fixture.action.as_ref(), fixture.event.as_ref())?);
     }
-    let after = &fixture.postcondition;
-    let wants_failure = after.error == Some(true) || after.error_contains.is_some();
     match last {
         Some(Outcome::Failed(message)) => {
             let asserted = after.return_value.contains_key("$.error");
@@ -114,7 +116,8 @@ impl Run<'_> {
                     Some(message) => Outcome::Failed(message.to_owned()),
                     None => Outcome::Answer(value),
                 },
-                Err(message) => Outcome::Failed(message),
+                Err(NoAnswer::Refused(message)) => Outcome::Failed(message),
+                Err(NoAnswer::Unreachable(why)) => return Err(why),
             });
         }
         let event = event.ok_or("a step needs an action or an event")?;

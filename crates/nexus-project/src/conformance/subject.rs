@@ -45,13 +45,24 @@ pub enum Event {
     SessionEnd,
 }
 
+/// Why a call gave no answer.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum NoAnswer {
+    /// The implementation was asked and refuses, which a fixture may want.
+    #[error("{0}")]
+    Refused(String),
+    /// It was never asked or never answered, which no fixture can want.
+    #[error("{0}")]
+    Unreachable(String),
+}
+
 /// An implementation under test.
 pub trait Subject {
     /// Calls a tool in the project at `root`.
     ///
     /// # Errors
-    /// What the implementation says when it refuses.
-    fn call(&mut self, root: &Path, tool: &str, parameters: &Map<String, Value>) -> Result<Value, String>;
+    /// See [`NoAnswer`].
+    fn call(&mut self, root: &Path, tool: &str, parameters: &Map<String, Value>) -> Result<Value, NoAnswer>;
 
     /// Tells of an event in the project at `root`.
     ///
@@ -88,10 +99,11 @@ pub trait Subject {
 pub struct Library;
 
 impl Subject for Library {
-    fn call(&mut self, root: &Path, tool: &str, parameters: &Map<String, Value>) -> Result<Value, String> {
-        let tool = Tool::named(tool).ok_or_else(|| format!("there is no tool {tool}"))?;
+    fn call(&mut self, root: &Path, tool: &str, parameters: &Map<String, Value>) -> Result<Value, NoAnswer> {
+        let named = Tool::named(tool);
+        let tool = named.ok_or_else(|| NoAnswer::Unreachable(format!("there is no tool {tool}")))?;
         let run = || call(&Project::open(root)?, tool, parameters);
-        run().map_err(|error: ProjectError| error.message())
+        run().map_err(|error: ProjectError| NoAnswer::Refused(error.message()))
     }
 
     fn event(&mut self, root: &Path, harness: &str, event: &Event) -> Result<(), String> {

@@ -1,7 +1,8 @@
 //! `nexus project conformance`: fixtures run against this implementation or against a server, one
 //! line for each.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use clap::Args;
 use nexus_project::conformance::{
@@ -9,6 +10,7 @@ use nexus_project::conformance::{
 };
 use serde_json::json;
 
+use super::layout::paragraph;
 use crate::failure::{Exit, Failure, Outcome, chain};
 use crate::output::{self, Format};
 
@@ -23,6 +25,9 @@ pub(super) struct Arguments {
     /// What the server calls the tools: a JSON object, or @FILE with one
     #[arg(long, value_name = "JSON", requires = "server")]
     map: Option<String>,
+    /// How long the server may take for an answer
+    #[arg(long, value_name = "SECONDS", requires = "server", default_value_t = 30, value_parser = clap::value_parser!(u64).range(1..=600))]
+    patience: u64,
     /// Fail when fewer fixtures than this were run
     #[arg(long, value_name = "N", default_value_t = 1)]
     at_least: usize,
@@ -41,7 +46,7 @@ pub(super) fn run(arguments: &Arguments) -> Outcome {
     }
     let verdicts = match &arguments.server {
         None => judge(&fixtures, &mut Library),
-        Some(command) => judge(&fixtures, &mut server(command, arguments.map.as_deref())?),
+        Some(command) => judge(&fixtures, &mut server(command, arguments)?),
     };
     let skipped = verdicts.iter().filter(|verdict| verdict.skipped.is_some()).count();
     let failed = verdicts.iter().filter(|verdict| !verdict.passed).count();
@@ -51,7 +56,7 @@ pub(super) fn run(arguments: &Arguments) -> Outcome {
             "total": total, "passed": passed, "failed": failed, "skipped": skipped, "fixtures": verdicts,
         }))?;
     } else {
-        output::table(&["RESULT", "TEST", "FILE", "REMARK"], verdicts.iter().map(row).collect())?;
+        show(&verdicts)?;
         let note = if skipped > 0 { format!(", {skipped} skipped") } else { String::new() };
         output::line(&format!("{passed} of {total} passed{note}"))?;
     }
@@ -70,20 +75,48 @@ fn judge(fixtures: &[Fixture], subject: &mut dyn Subject) -> Vec<Verdict> {
     fixtures.iter().map(|fixture| run_fixture(fixture, subject, &scratch)).collect()
 }
 
-fn row(verdict: &Verdict) -> Vec<String> {
-    let word = match (verdict.skipped, verdict.passed) {
-        (Some(_), _) => "skip",
-        (None, true) => "pass",
-        (None, false) => "FAIL",
+/// One line for each test, then what did not hold: mixed, the lines of one would tear the others apart.
+fn show(verdicts: &[Verdict]) -> Outcome {
+    let common = common_folder(verdicts);
+    let longest = verdicts.iter().map(|verdict| verdict.test_id.len()).max().unwrap_or(0);
+    // RESULT and the gaps beside columns take twelve.
+    let room =
+        output::terminal_width().map_or(usize::MAX, |width| usize::from(width).saturating_sub(12 + longest));
+    let row = |verdict: &Verdict| {
+        let word = match (verdict.skipped, verdict.passed) {
+            (Some(_), _) => "skip",
+            (None, true) => "pass",
+            (None, false) => "FAIL",
+        };
+        let file = verdict.file.strip_prefix(&common).unwrap_or(&verdict.file).display().to_string();
+        vec![word.to_owned(), verdict.test_id.clone(), output::shorten_left(&file, room)]
     };
-    let remark = verdict.skipped.map_or_else(|| verdict.problems.join("; "), str::to_owned);
-    vec![word.to_owned(), verdict.test_id.clone(), verdict.file.display().to_string(), remark]
+    output::table(&["RESULT", "TEST", "FILE"], verdicts.iter().map(row).collect())?;
+    let mut reasons: Vec<&str> = verdicts.iter().filter_map(|verdict| verdict.skipped).collect();
+    reasons.dedup();
+    for reason in reasons {
+        paragraph("skip: ", "      ", reason)?;
+    }
+    for verdict in verdicts {
+        for problem in &verdict.problems {
+            paragraph(&format!("{}: ", verdict.test_id), "      ", problem)?;
+        }
+    }
+    Ok(())
 }
 
-fn server(command: &str, map: Option<&str>) -> Result<Server, Failure> {
+/// Returns the folder that holds all files.
+fn common_folder(verdicts: &[Verdict]) -> PathBuf {
+    let folder = |verdict: &Verdict| verdict.file.parent().map(Path::to_owned).unwrap_or_default();
+    let holds_all = |folder: &Path| verdicts.iter().all(|verdict| verdict.file.starts_with(folder));
+    let first = verdicts.first().map(folder).unwrap_or_default();
+    first.ancestors().find(|folder| holds_all(folder)).map(Path::to_owned).unwrap_or_default()
+}
+
+fn server(command: &str, arguments: &Arguments) -> Result<Server, Failure> {
     let usage = |message: String| Failure::new(message).exit(Exit::Usage);
     let words = words(command).ok_or_else(|| usage(format!("a quote in {command:?} does not end")))?;
-    let names = match map {
+    let names = match &arguments.map {
         None => ToolNames::default(),
         Some(text) => {
             let text = match text.strip_prefix('@') {
@@ -94,7 +127,7 @@ fn server(command: &str, map: Option<&str>) -> Result<Server, Failure> {
             ToolNames::parse(&text).map_err(|error| usage(format!("the map is no map: {error}")))?
         }
     };
-    Server::new(words, names).map_err(usage)
+    Server::new(words, names, Duration::from_secs(arguments.patience)).map_err(usage)
 }
 
 /// Cuts a command into words; quotes keep spaces together. `None` when a quote does not end.

@@ -12,6 +12,8 @@ const ALIASES: [(&str, &str); 1] = [("[auto-plan]", "[plan:auto]")];
 const LONGEST_TAG: usize = 96;
 /// How a person types the command of a skill.
 const COMMAND: char = '/';
+/// So many backticks at the start of a line begin a block of code.
+const FENCE: usize = 3;
 
 /// What a message asks for.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -102,14 +104,15 @@ struct Mark {
 
 fn marks(catalog: &Catalog, message: &str) -> Vec<Mark> {
     let mut found = Vec::new();
-    let mut in_code = false;
     let mut at = 0;
     while let Some(letter) = message.get(at..).and_then(|rest| rest.chars().next()) {
+        let rest = message.get(at..).unwrap_or_default();
         match letter {
-            // Fences are three of them: they leave the state as one would.
-            '`' => in_code = !in_code,
-            '[' if !in_code => {
-                let rest = message.get(at..).unwrap_or_default();
+            '`' => {
+                at += code(message.get(..at).unwrap_or_default(), rest);
+                continue;
+            }
+            '[' => {
                 let near = rest.bytes().take(LONGEST_TAG).position(|byte| byte == b']');
                 if let Some(length) = near.map(|end| end + 1)
                     && let Some(meaning) = rest.get(..length).and_then(|typed| meaning(catalog, typed))
@@ -124,6 +127,29 @@ fn marks(catalog: &Catalog, message: &str) -> Vec<Mark> {
         at += letter.len_utf8();
     }
     found
+}
+
+/// Returns how far the code reaches that backticks at the start of `rest` begin: as many of them end it, in the same
+/// paragraph. Without an end they are letters like others; only a fence on its own line reaches to the end of all.
+fn code(before: &str, rest: &str) -> usize {
+    let ticks = run(rest);
+    let line = before.rsplit('\n').next().unwrap_or_default();
+    let is_fence = ticks >= FENCE && line.trim().is_empty();
+    let inside = rest.get(ticks..).unwrap_or_default();
+    let reach = if is_fence { inside.len() } else { inside.find("\n\n").unwrap_or(inside.len()) };
+    let mut at = 0;
+    while let Some(next) = inside.get(at..reach).and_then(|text| text.find('`')) {
+        let length = run(inside.get(at + next..).unwrap_or_default());
+        at += next + length;
+        if length == ticks || (is_fence && length > ticks) {
+            return ticks + at;
+        }
+    }
+    if is_fence { rest.len() } else { ticks }
+}
+
+fn run(text: &str) -> usize {
+    text.bytes().take_while(|byte| *byte == b'`').count()
 }
 
 /// Returns what a bracketed word means: the exact trigger first, then a listed variant.
@@ -188,6 +214,19 @@ mod tests {
             assert_eq!(skill(nothing), None, "{nothing}");
         }
         assert_eq!(skill("```\n[plan]\n```\n[run]"), one("nx-run", None));
+    }
+
+    #[test]
+    fn only_backticks_in_pairs_quote_a_tag() {
+        for literal in ["it`s odd [plan] x", "a `` b [plan] `", "it`s\n\n[plan] isn`t", "[plan] `"] {
+            assert_eq!(skill(literal), one("nx-plan", None), "{literal}");
+        }
+        for quoted in
+            ["`[plan]`", "``a ` [plan] ``", "it`s [plan] isn`t", "```\n\n[plan]\n", "x\n  ```\n[plan]"]
+        {
+            assert_eq!(skill(quoted), None, "{quoted}");
+        }
+        assert_eq!(skill("`a` [plan] `b`"), one("nx-plan", None));
     }
 
     #[test]

@@ -1,9 +1,19 @@
 //! Whether an instance of a role begins anew or goes on with what it knows. Pure: whoever asks brings the
 //! task, the role's tier and what the tracker says.
 
+use std::path::Path;
+
 use serde_json::Value;
 
 use crate::catalog::ResumeTier;
+
+/// By which a name that nobody knows is taken for a file's: without a folder before it, `config.retries` is none.
+const USUAL_ENDINGS: [&str; 24] = [
+    "txt", "md", "rs", "toml", "json", "yaml", "yml", "py", "ts", "tsx", "jsx", "mjs", "html", "css", "sh",
+    "sql", "go", "cpp", "java", "kt", "rb", "swift", "xml", "csv",
+];
+/// Most words of a task that are looked at.
+const MOST_WORDS: usize = 2_000;
 
 /// What comes of it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -33,6 +43,10 @@ pub struct Question<'a> {
     pub tier: ResumeTier,
     /// Entries of this harness's tracker, oldest first.
     pub tracker: &'a [Value],
+    /// The project's folder.
+    pub root: &'a Path,
+    /// Whether a path from there is one of a file.
+    pub is_file: &'a dyn Fn(&str) -> bool,
     /// Which instances can still be reopened.
     pub can_reopen: &'a dyn Fn(&str) -> bool,
 }
@@ -76,8 +90,9 @@ pub fn decide(question: &Question<'_>) -> Choice {
         return Choice::Resume { agent_id: agent_id.to_owned(), reread: false };
     }
     let own = touched(prior);
-    let named = named_files(question.task, &own);
-    let targets = if named.is_empty() { own.clone() } else { named };
+    let named = named_files(question);
+    let known: Vec<&str> = named.known.iter().map(String::as_str).collect();
+    let targets = if known.is_empty() { own.clone() } else { known };
     // Also with the policy `resume`: an instance that does not know of an edit would undo it.
     let others = question.tracker.iter().enumerate().filter(|(number, _)| *number != place);
     let edited = others
@@ -86,7 +101,9 @@ pub fn decide(question: &Question<'_>) -> Choice {
     if edited {
         return fresh("somebody else changed its files");
     }
-    if rule == ResumeTier::Bounded && !targets.iter().any(|file| own.contains(file)) {
+    let is_elsewhere =
+        !targets.iter().any(|file| own.contains(file)) || (named.known.is_empty() && named.is_new);
+    if rule == ResumeTier::Bounded && is_elsewhere {
         return fresh("the task is about other files");
     }
     Choice::Resume { agent_id: agent_id.to_owned(), reread: true }
@@ -111,28 +128,67 @@ fn is_active_after(entry: &Value, prior: &Value) -> bool {
     entry["status"] == "running" || entry["stopped_at"].as_str().is_none_or(|at| at > stopped)
 }
 
-/// Returns the files a task names: words of `context` and `approach` that look like a path, and those that
-/// the instance is known to have touched.
-fn named_files<'a>(task: &'a Value, own: &[&'a str]) -> Vec<&'a str> {
-    let texts = ["context", "approach"].map(|name| task[name].as_str().unwrap_or_default());
-    let mut found: Vec<&str> =
-        own.iter().copied().filter(|file| texts.iter().any(|text| text.contains(file))).collect();
-    for word in texts.iter().flat_map(|text| text.split_whitespace()) {
-        let word =
-            word.trim_matches(|letter: char| !letter.is_alphanumeric() && !matches!(letter, '/' | '_'));
-        let is_path = word.contains('/')
-            || word.rsplit_once('.').is_some_and(|(stem, end)| {
-                stem.len() + end.len() > 2
-                    && !stem.is_empty()
-                    && (1..=5).contains(&end.len())
-                    && end.chars().all(|letter| letter.is_ascii_alphanumeric())
-                    && end.chars().any(|letter| letter.is_ascii_alphabetic())
-            });
-        if is_path && !word.contains("://") && !found.contains(&word) {
+/// What the words of a task say about files.
+#[derive(Debug, Default, PartialEq, Eq)]
+struct Named {
+    /// Files that somebody is known to have changed, or that are there.
+    known: Vec<String>,
+    /// It names a path where nothing is yet.
+    is_new: bool,
+}
+
+/// Finds the files that `context` and `approach` name. Much looks like a path and is none (`and/or`, `v1.2a`), so words
+/// name files that are known by their whole path or name, or that lie in the project.
+fn named_files(question: &Question<'_>) -> Named {
+    let mut named = Named::default();
+    let texts = ["context", "approach"].map(|name| question.task[name].as_str().unwrap_or_default());
+    let words = texts.iter().flat_map(|text| text.split(ends_word)).flat_map(readings).take(MOST_WORDS);
+    for word in words {
+        // Outside the project nobody's edits are known.
+        let word = match Path::new(word).strip_prefix(question.root) {
+            Ok(inside) => inside.to_str().unwrap_or(word),
+            Err(_) => word.trim_start_matches("./"),
+        };
+        let touched = question.tracker.iter().flat_map(touched);
+        let mut found: Vec<&str> =
+            touched.filter(|file| *file == word || file.rsplit('/').next() == Some(word)).collect();
+        let is_inside = !word.starts_with('/') && !word.split('/').any(|part| part == "..");
+        if found.is_empty() && is_inside && word.contains(['.', '/']) && (question.is_file)(word) {
             found.push(word);
         }
+        named.is_new |= found.is_empty() && is_inside && looks_like_a_path(word);
+        for file in found {
+            if !named.known.iter().any(|known| known == file) {
+                named.known.push(file.to_owned());
+            }
+        }
     }
-    found
+    named
+}
+
+fn ends_word(letter: char) -> bool {
+    letter.is_whitespace() || ",;`'\"()<>{}|=".contains(letter)
+}
+
+/// Returns what a word may mean once the marks around it are taken off, and without a line's number.
+fn readings(word: &str) -> Vec<&str> {
+    let bare = word.trim_matches(['*', ':', '!', '?']).trim_end_matches(['.', '-', ':']);
+    if bare.contains("://") {
+        return Vec::new();
+    }
+    let bare = bare.split_once(':').map_or(bare, |(file, _)| file);
+    let inside = bare.trim_matches(['[', ']']);
+    if inside == bare { vec![bare] } else { vec![bare, inside] }
+}
+
+/// Whether a word is a path to a file even where none is: folders and a name with an ending, or a usual ending.
+fn looks_like_a_path(word: &str) -> bool {
+    let (folders, name) = word.rsplit_once('/').unwrap_or(("", word));
+    let Some((stem, ending)) = name.rsplit_once('.') else { return false };
+    let is_ending = (1..=5).contains(&ending.len())
+        && ending.chars().all(|letter| letter.is_ascii_alphanumeric())
+        && ending.chars().any(|letter| letter.is_ascii_alphabetic());
+    !stem.is_empty() && ((!folders.is_empty() && is_ending) || USUAL_ENDINGS.contains(&ending))
 }
 
 #[cfg(test)]
@@ -143,7 +199,15 @@ mod tests {
 
     fn ask(task: &Value, name: &str, tier: ResumeTier, tracker: &Value) -> Choice {
         let tracker = tracker.as_array().unwrap();
-        decide(&Question { task, agent_name: name, tier, tracker, can_reopen: &|id| id != "gone" })
+        decide(&Question {
+            task,
+            agent_name: name,
+            tier,
+            tracker,
+            root: Path::new("/p"),
+            is_file: &|_| false,
+            can_reopen: &|id| id != "gone",
+        })
     }
 
     fn entry(name: &str, id: &str, stopped: &str, files: &[&str]) -> Value {
@@ -229,10 +293,79 @@ mod tests {
         assert!(is_fresh(&ask(&Value::Null, "designer", ResumeTier::Persistent, &tracker)));
     }
 
+    fn named(task: &Value, tracker: &Value) -> Named {
+        named_files(&Question {
+            task,
+            agent_name: "engineer",
+            tier: ResumeTier::Bounded,
+            tracker: tracker.as_array().unwrap(),
+            root: Path::new("/p"),
+            is_file: &|path| path == "Cargo.toml" || path == "docs/b.md",
+            can_reopen: &|_| true,
+        })
+    }
+
     #[test]
-    fn words_that_look_like_files_are_found() {
-        let task = json!({ "context": "Change src/a.rs, then (docs/b.md). Version 1.5 of e.g. this; see https://x.org/y.",
-                           "approach": "edit Cargo.toml" });
-        assert_eq!(named_files(&task, &[]), ["src/a.rs", "docs/b.md", "Cargo.toml"]);
+    fn words_name_files_that_are_known() {
+        let tracker = json!([
+            entry("engineer", "e", T1, &["src/x.rs", "Makefile", "app/[id].tsx"]),
+            entry("writer", "w", T2, &["docs/old.md"])
+        ]);
+        let known = |text: &str| named(&json!({ "context": text }), &tracker).known;
+        for (text, file) in [
+            ("Go on with x.rs.", "src/x.rs"),
+            ("see (src/x.rs),", "src/x.rs"),
+            ("at `./src/x.rs:12:3`", "src/x.rs"),
+            ("/p/src/x.rs", "src/x.rs"),
+            ("the Makefile", "Makefile"),
+            ("\"old.md\"", "docs/old.md"),
+            ("[docs/b.md]", "docs/b.md"),
+            ("app/[id].tsx", "app/[id].tsx"),
+            ("mend Cargo.toml", "Cargo.toml"),
+        ] {
+            assert_eq!(known(text), [file], "{text}");
+        }
+        for text in [
+            "Settle and/or in the parser",
+            "tokio v1.2a",
+            "libsrc/x.rs.bak",
+            "lib/x.rs",
+            "myx.rs",
+            "Version 1.5 of e.g. this; see https://x.org/src/x.rs",
+            "/q/src/x.rs",
+            "../docs/b.md",
+        ] {
+            assert_eq!(known(text), Vec::<String>::new(), "{text}");
+        }
+        for (text, is_new) in [
+            ("and/or", false),
+            ("v1.2a", false),
+            ("set config.retries, e.g. to 3", false),
+            ("It is b.txt.", true),
+            ("src/y.rs", true),
+            ("libsrc/x.rs.bak", true),
+        ] {
+            assert_eq!(named(&json!({ "approach": text }), &tracker).is_new, is_new, "{text}");
+        }
+    }
+
+    #[test]
+    fn words_that_name_no_file_hide_no_edit_in_between() {
+        let alone = json!([entry("engineer", "e", T1, &["src/x.rs"])]);
+        let edited =
+            json!([entry("engineer", "e", T1, &["src/x.rs"]), entry("writer", "w", T2, &["src/x.rs"])]);
+        for text in ["Settle and/or in the parser", "Go on with x.rs", "tokio v1.2a", "./src/x.rs"] {
+            let task = json!({ "context": text });
+            assert_eq!(ask(&task, "engineer", ResumeTier::Bounded, &alone), resumed("e", true), "{text}");
+            let forced = json!({ "context": text, "owner_reuse_policy": "resume" });
+            for task in [task, forced] {
+                assert!(is_fresh(&ask(&task, "engineer", ResumeTier::Bounded, &edited)), "{text}");
+            }
+        }
+        // A new file is another matter, but what the instance knows is out of date all the same.
+        let new = json!({ "context": "write src/new.rs", "owner_reuse_policy": "resume" });
+        assert!(is_fresh(&ask(&new, "engineer", ResumeTier::Bounded, &edited)));
+        let backup = json!({ "context": "Go on with libsrc/x.rs.bak" });
+        assert!(is_fresh(&ask(&backup, "engineer", ResumeTier::Bounded, &alone)));
     }
 }

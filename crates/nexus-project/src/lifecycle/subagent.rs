@@ -159,6 +159,8 @@ fn choose(
         tracker: &tracker,
         can_reopen: &can_reopen,
     }))
+        root: place.project.root(),
+        is_file: &|path| place.project.root().join(path).is_file(),
 }
 
 /// Notes an instance: one that is known goes on, any other begins.

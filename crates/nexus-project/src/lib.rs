@@ -10,6 +10,7 @@ mod error;
 pub mod gates;
 pub mod harness;
 mod history;
+mod ignored;
 mod knowledge;
 pub mod lifecycle;
 mod lock;

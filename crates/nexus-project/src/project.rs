@@ -13,7 +13,7 @@ use crate::document::{self, FILE_MODE};
 use crate::harness::HarnessId;
 use crate::history::{Index, Tidy};
 use crate::lock::WriteLock;
-use crate::{ProjectError, branch};
+use crate::{ProjectError, branch, ignored};
 
 /// Folder of the layer, below the project's root.
 const FOLDER: &str = ".nexus";
@@ -36,8 +36,8 @@ pub struct Started {
     pub created: Vec<PathBuf>,
     /// What an earlier session left open.
     pub leftovers: Leftovers,
-    /// `.nexus/.gitignore` hides `rules/` from git.
-    pub hides_rules: bool,
+    /// What `.nexus/.gitignore` keeps from git or gives to it and should not, each with what to do.
+    pub ignored_wrongly: Vec<String>,
 }
 
 /// Open work that nobody closed.
@@ -115,14 +115,11 @@ impl Project {
             created.push(tracker);
         }
         let ignored = document::read_bytes(&self.folder().join(".gitignore"))?.unwrap_or_default();
-        let ignored = String::from_utf8_lossy(&ignored);
-        let lines: Vec<&str> = ignored.lines().map(str::trim).collect();
-        let hides_rules = lines.contains(&"rules/") || (lines.contains(&"*") && !lines.contains(&"!rules/"));
         let relative = |path: PathBuf| path.strip_prefix(&self.root).map(Path::to_owned).unwrap_or(path);
         Ok(Started {
             created: created.into_iter().map(relative).collect(),
             leftovers: self.leftovers(),
-            hides_rules,
+            ignored_wrongly: ignored::faults(&String::from_utf8_lossy(&ignored)),
         })
     }
 

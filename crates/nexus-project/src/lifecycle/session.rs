@@ -25,13 +25,8 @@ pub(super) fn start(place: &Place<'_>) -> Result<Reply, ProjectError> {
             "An earlier session left {what} open: go on with it, or archive it with task_close."
         ));
     }
-    if started.hides_rules {
-        warnings.push(
-            ".nexus/.gitignore hides rules/ from git; add the line !rules/ to keep rules with the project."
-                .to_owned(),
-        );
-    }
-    let mut text = facts::status(place)?;
+    warnings.extend(started.ignored_wrongly);
+    let mut text = facts::status(place, &mut warnings);
     text.push_str(&Knowledge::of(place.project).render());
     Ok(Reply { warnings, ..Reply::telling(text) })
 }

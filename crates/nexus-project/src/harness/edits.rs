@@ -153,6 +153,25 @@ pub(crate) fn cycle_ended(project: &Project, harness: &HarnessId) -> Result<(), 
     Ok(())
 }
 
+/// Removes what belonged to a plan that another one took the place of: reopenings of its issues, and what the harness
+/// kept beside it. What names the plan that is open now is kept.
+pub(crate) fn plan_replaced(project: &Project, harness: &HarnessId) -> Result<(), ProjectError> {
+    let plan = document::read_object(&project.plan())?.unwrap_or_default();
+    let extension = place(project, harness, "plan.extension.json");
+    // One that cannot be read names no plan.
+    let named = document::read_object(&extension).ok().flatten().unwrap_or_default();
+    let is_of_now = named.get("extension_for_plan_id").is_some_and(|id| plan.get("id") == Some(id));
+    if !is_of_now {
+        document::remove(&extension)?;
+    }
+    if list(project, harness, "reopen-tracker.json", "reopens")?.iter().any(|one| one["kind"] == "issue") {
+        change(project, harness, "reopen-tracker.json", "reopens", |reopens| {
+            reopens.retain(|one| one["kind"] != "issue");
+        })?;
+    }
+    Ok(())
+}
+
 /// Removes what belonged to the session alone and puts a long log aside.
 pub(crate) fn session_ended(project: &Project, harness: &HarnessId, log: &Path) -> Result<(), ProjectError> {
     for name in ["edit-tracker.json", "reopen-tracker.json", "session.json"] {

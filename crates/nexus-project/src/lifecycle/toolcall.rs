@@ -127,6 +127,10 @@ fn follow_up(
 fn reopen_refusal(place: &Place<'_>, tool: &str, input: &Value) -> Result<Option<String>, ProjectError> {
     let Class::Project(tool) = gates::classify(tool, input) else { return Ok(None) };
     let Some((kind, id)) = reopening(tool, input) else { return Ok(None) };
+    if tool == Tool::PlanStart {
+        edits::plan_replaced(place.project, place.harness)?;
+        return Ok(None);
+    }
     if edits::reopens_of(place.project, place.harness, kind, id)? < MOST_REOPENS {
         return Ok(None);
     }

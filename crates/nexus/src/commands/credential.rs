@@ -9,7 +9,7 @@ use clap::{Args, Subcommand};
 use nexus_base::file::FileError;
 use nexus_credentials::{
     AccountName, Breakage, CredentialFolder, Depth, FindError, Listed, Reference, Resolver, ServiceName,
-    SyncRequest, boot_sync, keychain_sync,
+    Storage, SyncRequest, boot_sync, keychain_sync,
 };
 use nexus_workspace::Layout;
 use secrecy::ExposeSecret;
@@ -287,10 +287,15 @@ fn remove(layout: &Layout, folder: &CredentialFolder, name: &str) -> Outcome {
     }
     let resolver = resolver(layout);
     let runtime = super::client_runtime()?;
-    for (reference, ..) in &found {
+    for (reference, _, credential) in &found {
         runtime
             .block_on(folder.remove_credential(&resolver, reference))
             .map_err(|error| Failure::caused(&error).hint(error.hint()))?;
+        if let Storage::Env { var } = &credential.storage {
+            output::remark(&format!(
+                "hint: while {var} is set, the next start and `nexus credential sync` find it again"
+            ));
+        }
         output::line(&format!("removed {reference}"))?;
     }
     Ok(())

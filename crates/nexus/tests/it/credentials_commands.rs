@@ -110,6 +110,11 @@ fn secrets_come_in_unseen_and_go_out_only_when_asked() {
     assert!(!format!("{hidden:?}").contains("a-token-of-mine"));
     let shown = workspace.nexus(&["credential", "get", "github/me", "--raw"]).ok();
     assert_eq!(shown.stdout, "a-token-of-mine\n");
+    let first = workspace.nexus(&["credential", "add", "gitlab", "--env", "GITLAB_TOKEN"]).ok().stdout;
+    let second = workspace.nexus(&["credential", "add", "gitlab", "--env", "OTHER_TOKEN"]).ok().stdout;
+    assert!(first.starts_with("added gitlab/") && second.starts_with("replaced gitlab/"), "{first}{second}");
+    let gone = workspace.nexus(&["credential", "remove", "gitlab"]).ok();
+    assert!(gone.stderr.contains("while OTHER_TOKEN is set"), "{gone:?}");
     let empty = workspace.nexus(&["credential", "add", "github"]);
     assert_eq!(empty.code(), Some(1), "{empty:?}");
     assert!(empty.stderr.contains("empty"));

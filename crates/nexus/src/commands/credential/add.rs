@@ -76,6 +76,8 @@ enum KeepWord {
 /// Runs `nexus credential add`.
 pub(super) fn run(layout: &Layout, folder: &CredentialFolder, arguments: &Arguments) -> Outcome {
     let new = named(arguments)?;
+    let before = folder.read(&new.service, &new.account).map_err(|error| file_failure(&error))?;
+    let is_there = before.is_some_and(|account| account.credentials.iter().any(|one| one.id == new.id));
     let storage = match pointer(arguments)? {
         Some(storage) => {
             folder.add_pointer(&new, storage.clone()).map_err(|error| file_failure(&error))?;
@@ -95,11 +97,14 @@ pub(super) fn run(layout: &Layout, folder: &CredentialFolder, arguments: &Argume
     };
     let reference = format!("{}/{}/{}", new.service, new.account, new.id);
     if arguments.json {
-        return output::json(&json!({ "reference": reference, "storage": storage.describe() }));
+        return output::json(&json!({
+            "reference": reference, "storage": storage.describe(), "replaced": is_there,
+        }));
     }
     debug_assert_eq!(Format::from_flag(arguments.json), Format::Text);
     output::remark(&format!("hint: nexus credential verify {}/{} tests it", new.service, new.account));
-    output::line(&format!("added {reference}, found in {}", storage.describe()))
+    let done = if is_there { "replaced" } else { "added" };
+    output::line(&format!("{done} {reference}, found in {}", storage.describe()))
 }
 
 fn named(arguments: &Arguments) -> Result<NewCredential, Failure> {

@@ -50,6 +50,9 @@ pub enum BindingError {
     /// A file is not text.
     #[error("{} is not UTF-8 text", .0.display())]
     NotText(PathBuf),
+    /// A hook before a tool call names no tool.
+    #[error("what came in names no tool")]
+    NoTool,
     /// A file could not be read or written.
     #[error(transparent)]
     File(#[from] FileError),
@@ -75,7 +78,7 @@ impl BindingError {
             ),
             Self::Dangling(_) => Some("mend or remove the link".to_owned()),
             Self::NotText(_) => Some("save the file as UTF-8 and bind again".to_owned()),
-            Self::File(_) | Self::Catalog(_) | Self::Project(_) => None,
+            Self::NoTool | Self::File(_) | Self::Catalog(_) | Self::Project(_) => None,
         }
     }
 }

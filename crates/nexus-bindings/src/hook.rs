@@ -1,8 +1,9 @@
 //! The one entry point of every harness's hooks: what came in is read the same way whoever sent it,
 //! the project layer decides, and the answer goes back in the sender's own shape.
 //!
-//! Nothing here may stop a session: whatever goes wrong ends as silence, except at the gate when the
-//! person chose that doubt refuses.
+//! Nothing here may stop a session: what goes wrong is told beside everything that works, and before a tool call ends
+//! as silence, unless the person chose that doubt refuses. What the gate decides by is not doubt: where the project's
+//! files cannot be read, the gate itself is shut.
 
 mod answer;
 mod bootstrap;
@@ -14,7 +15,7 @@ use std::path::{Path, PathBuf};
 use nexus_project::Project;
 use nexus_project::catalog::Catalog;
 use nexus_project::harness::{HarnessId, is_tracked};
-use nexus_project::lifecycle::{Decision, Moment, Place, Reply, handle};
+use nexus_project::lifecycle::{Decision, Moment, Place, Reply, handle, trouble};
 use serde_json::{Map, Value, json};
 
 pub use bootstrap::Clock;
@@ -118,26 +119,23 @@ impl HookCall {
         Ok(HookAnswer { stdout })
     }
 
-    /// Returns what is printed when nothing could be decided and the person chose that doubt refuses.
-    pub fn refuse(&self, reason: &str) -> HookAnswer {
+    /// Returns what is printed before a tool call about which nothing could be decided, where the person chose that doubt
+    /// refuses.
+    pub fn refusal(harness: Harness, reason: &str) -> HookAnswer {
         let reply = Reply { decision: Decision::Block, reason: Some(reason.to_owned()), ..Reply::default() };
-        HookAnswer { stdout: answer::render(self.harness, self.event, &reply).unwrap_or_default() }
+        let event = HookEvent::Moment(Moment::PreToolUse);
+        HookAnswer { stdout: answer::render(harness, event, &reply).unwrap_or_default() }
     }
 
     fn moment(&self, moment: Moment, around: &Surroundings<'_>) -> Result<Reply, BindingError> {
-        let project = self.project()?;
-        let mut reply = match (&project, self.payload(moment, project.as_ref())?) {
-            (Some(project), Some(payload)) => {
-                let harness = self.id()?;
-                let catalog: &Catalog = around.ground.catalog();
-                let place = Place { project, harness: &harness, catalog, tool_log: around.ground.tool_log() };
-                // A folder bound in the middle of a session has no beginning to have made its files.
-                if matches!(moment, Moment::UserMessage | Moment::SubagentSpawn) {
-                    project.start(&harness)?;
-                }
-                handle(&place, moment, &payload)?
+        let mut reply = match self.in_project(moment, around) {
+            Ok(reply) => reply,
+            Err(error) if moment == Moment::PreToolUse => return Err(error),
+            // It stands where the project would.
+            Err(error) if moment == Moment::SessionStart => {
+                Reply { context: Some(told(&error)), ..Reply::default() }
             }
-            (Some(_) | None, _) => Reply::default(),
+            Err(error) => Reply { warnings: vec![told(&error)], ..Reply::default() },
         };
         match moment {
             Moment::SessionStart => {
@@ -157,6 +155,25 @@ impl HookCall {
             | Moment::ContextCompact => {}
         }
         Ok(reply)
+    }
+
+    /// Asks the project layer.
+    fn in_project(&self, moment: Moment, around: &Surroundings<'_>) -> Result<Reply, BindingError> {
+        if moment == Moment::PreToolUse && self.incoming.text("tool_name").is_none() {
+            return Err(BindingError::NoTool);
+        }
+        let project = self.project()?;
+        let (Some(project), Some(payload)) = (&project, self.payload(moment, project.as_ref())?) else {
+            return Ok(Reply::default());
+        };
+        let harness = self.id()?;
+        let catalog: &Catalog = around.ground.catalog();
+        let place = Place { project, harness: &harness, catalog, tool_log: around.ground.tool_log() };
+        // A folder bound in the middle of a session has no beginning to have made its files.
+        if matches!(moment, Moment::UserMessage | Moment::SubagentSpawn) {
+            project.start(&harness)?;
+        }
+        Ok(handle(&place, moment, &payload)?)
     }
 
     /// Puts together what the project layer wants to know; none when this call is none of its business.
@@ -247,5 +264,12 @@ impl HookCall {
 
     fn id(&self) -> Result<HarnessId, BindingError> {
         Ok(HarnessId::new(self.harness.as_str())?)
+    }
+}
+
+fn told(error: &BindingError) -> String {
+    match error {
+        BindingError::Project(error) => trouble(error),
+        other => format!("A part of the project cannot be used: {other}. Tell the person."),
     }
 }

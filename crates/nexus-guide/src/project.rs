@@ -15,7 +15,11 @@ use crate::worker::FAILED;
 const TOOL: &str = "project";
 /// How the runtime tells of something it did.
 const CARRIED_OUT: &str = "Carried out for the person: ";
+const NOT_CARRIED_OUT: &str = "Could not be carried out for the person: ";
 const TELL: &str = "Tell them in a few words.";
+/// How it tells of files that cannot be read.
+const TROUBLE: &str = "A part of the project cannot be used: ";
+const TELL_TROUBLE: &str = "Tell the person.";
 const NO_PROJECT: &str = "this conversation has no project.";
 const STARTED: &str = "The person started the skill ";
 /// What the guide promises of a task it makes, by which it knows its own again.
@@ -54,9 +58,11 @@ fn hear(scene: &Scene, text: &str, draft: &mut Draft) -> bool {
     let mut handled = false;
     let mut lines = scene.project_notes.lines().map(str::trim);
     while let Some(line) = lines.next() {
-        if let Some(done) = line.strip_prefix(CARRIED_OUT) {
+        let carried_out = line.strip_prefix(CARRIED_OUT).map(str::to_owned);
+        let result =
+            carried_out.or_else(|| line.strip_prefix(NOT_CARRIED_OUT).map(|why| format!("not done: {why}")));
+        if let Some(mut done) = result {
             // What was done may take several lines; the last one ends with what to do about it.
-            let mut done = done.to_owned();
             while !done.ends_with(TELL) {
                 let Some(more) = lines.next() else { break };
                 done.push('\n');
@@ -64,6 +70,10 @@ fn hear(scene: &Scene, text: &str, draft: &mut Draft) -> bool {
             }
             draft.say(upper(done.strip_suffix(TELL).unwrap_or(&done).trim()));
             handled = true;
+        } else if line.starts_with(TROUBLE) {
+            draft.say(line.trim_end_matches(TELL_TROUBLE).trim_end());
+            // What else was said is answered as ever, but a tag is no conversation.
+            handled |= text.trim_start().starts_with('[');
         } else if let Some((_, how)) = line.split_once(NO_PROJECT) {
             let how = how.split(". Tell them").next().unwrap_or(how).trim();
             draft.say(format!("{} {how}.", upper(NO_PROJECT)));

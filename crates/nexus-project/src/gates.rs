@@ -6,11 +6,11 @@
 
 use std::path::{Component, Path, PathBuf};
 
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 use crate::catalog::{Agent, Catalog, FILE_CLASSES, LEAD_ONLY, SHELL_CLASSES, denied_tools};
-use crate::tools::Tool;
-use crate::{Project, knowledge};
+use crate::tools::{Tool, call};
+use crate::{Project, ProjectError, knowledge};
 
 /// Names of tools that change files, in any harness.
 const EDITING: &[&str] = &[
@@ -161,10 +161,27 @@ pub fn shell(project: &Project, catalog: &Catalog, caller: Caller<'_>) -> ShellV
     if let Some(role) = caller.denies(catalog, &FILE_CLASSES) {
         return ShellView::ReadOnly { reason: no_edits(&role) };
     }
-    if !project.leftovers().tasks {
-        return ShellView::ReadOnly { reason: unplanned(project.root(), caller) };
+    match uncovered(project, caller) {
+        Some(reason) => ShellView::ReadOnly { reason },
+        None => ShellView::Writable,
     }
-    ShellView::Writable
+}
+
+/// Says that a call is refused because what decides about it cannot be read.
+pub(crate) fn unreadable(error: &ProjectError) -> String {
+    format!(
+        "{}. Whether this call is allowed cannot be told without it, so it is refused. Do not try again: report this, so that \
+         the person repairs the file or moves it away.",
+        error.message()
+    )
+}
+
+/// Returns why the project's files may not be changed now: there are no tasks, or nobody can tell.
+fn uncovered(project: &Project, caller: Caller<'_>) -> Option<String> {
+    match call(project, Tool::TaskList, &Map::new()) {
+        Ok(tasks) => (tasks["exists"] == false).then(|| unplanned(project.root(), caller)),
+        Err(error) => Some(unreadable(&error)),
+    }
 }
 
 fn project_refusal(ask: &Ask<'_>, tool: Tool) -> Option<String> {
@@ -222,7 +239,7 @@ fn edit_refusal(ask: &Ask<'_>) -> Option<String> {
     if !covered.is_empty() && covered.iter().all(is_note) {
         return None;
     }
-    (!ask.project.leftovers().tasks).then(|| unplanned(root, ask.caller))
+    uncovered(ask.project, ask.caller)
 }
 
 fn no_edits(role: &str) -> String {

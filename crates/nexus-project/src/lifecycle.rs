@@ -183,6 +183,23 @@ pub fn handle(
     }
 }
 
+/// Says that a part of a project cannot be used, why, and what to do about it.
+pub fn trouble(error: &ProjectError) -> String {
+    let help = match error {
+        ProjectError::Damaged { .. } => {
+            " Until somebody repairs the file or moves it away, nothing that needs it works."
+        }
+        ProjectError::Refused(_)
+        | ProjectError::Parameter(_)
+        | ProjectError::TooLarge { .. }
+        | ProjectError::Busy { .. }
+        | ProjectError::NotAFolder { .. }
+        | ProjectError::File(_)
+        | ProjectError::Jail(_) => "",
+    };
+    format!("A part of the project cannot be used: {}.{help} Tell the person.", error.message())
+}
+
 /// Who speaks when a payload names nobody.
 const LEAD: &str = "lead";
 

@@ -111,7 +111,16 @@ pub(crate) enum Command {
 pub(crate) fn run() -> Outcome {
     let cli = match Cli::try_parse() {
         Ok(cli) => cli,
-        Err(error) => return parse_failure(&error),
+        Err(error) => {
+            let arguments: Vec<String> =
+                std::env::args_os().skip(1).map(|argument| argument.to_string_lossy().into_owned()).collect();
+            return match parse_failure(&error) {
+                Err(failure) if commands::hook::is_called(&arguments) => {
+                    commands::hook::misused(&arguments, &failure)
+                }
+                outcome => outcome,
+            };
+        }
     };
     let context = Context::new(cli.workspace);
     match cli.command {

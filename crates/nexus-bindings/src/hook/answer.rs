@@ -28,7 +28,7 @@ fn nested(harness: Harness, event: HookEvent, reply: &Reply) -> Option<String> {
         Moment::PostToolUse => "PostToolUse",
         Moment::SubagentComplete => return for_the_person(reply),
         // Claude puts plain text before its summary; the others are told when the session starts again.
-        Moment::ContextCompact => return reply.context.clone().filter(|_| harness == Harness::ClaudeCode),
+        Moment::ContextCompact => return told(reply).filter(|_| harness == Harness::ClaudeCode),
         // Its output is refused or shown as an error.
         Moment::SessionEnd => return None,
     };

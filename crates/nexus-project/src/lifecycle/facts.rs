@@ -13,15 +13,29 @@ const MOST_NAMED: usize = 40;
 /// How much of a title or decision is shown.
 const SHOWN: usize = 160;
 
+/// Takes what was read. Where a file cannot be, what is wrong with it is noted, and everything else goes on.
+pub(super) fn noted<T>(read: Result<T, ProjectError>, troubles: &mut Vec<String>) -> Option<T> {
+    match read {
+        Ok(found) => Some(found),
+        Err(error) => {
+            let told = super::trouble(&error);
+            if !troubles.contains(&told) {
+                troubles.push(told);
+            }
+            None
+        }
+    }
+}
+
 /// Returns what a tool that only looks gives.
 pub(super) fn look(place: &Place<'_>, tool: Tool) -> Result<Value, ProjectError> {
     call(place.project, tool, &Map::new())
 }
 
 /// Says in two lines where plan and tasks stand; empty when nothing is open.
-pub(super) fn status(place: &Place<'_>) -> Result<String, ProjectError> {
+pub(super) fn status(place: &Place<'_>, troubles: &mut Vec<String>) -> String {
     let mut text = String::new();
-    let plan = look(place, Tool::PlanStatus)?;
+    let plan = plan(place, troubles);
     if plan["active"] == true {
         let (decided, total) = (&plan["summary"]["decided"], &plan["summary"]["total"]);
         text.push_str(&format!(
@@ -34,8 +48,7 @@ pub(super) fn status(place: &Place<'_>) -> Result<String, ProjectError> {
         text.push_str(&listing("; pending: ", &open));
         text.push_str(".\n");
     }
-    let tasks = look(place, Tool::TaskList)?;
-    if tasks["exists"] != false {
+    if let Some(tasks) = open_tasks(place, troubles) {
         let summary = &tasks["summary"];
         let ready: Vec<String> =
             summary["ready"].as_array().into_iter().flatten().map(Value::to_string).collect();
@@ -45,13 +58,13 @@ pub(super) fn status(place: &Place<'_>) -> Result<String, ProjectError> {
             summary["total"], summary["completed"], summary["pending"], summary["blocked"]
         ));
     }
-    Ok(text)
+    text
 }
 
 /// Says everything an agent cannot know any more once its conversation was shortened.
-pub(super) fn whole(place: &Place<'_>, conversation: &str) -> Result<String, ProjectError> {
+pub(super) fn whole(place: &Place<'_>, conversation: &str, troubles: &mut Vec<String>) -> String {
     let mut text = String::new();
-    let session = harness::current(place.project, place.harness)?;
+    let session = noted(harness::current(place.project, place.harness), troubles).flatten();
     match session.as_ref().and_then(|session| session.skills.get(conversation)) {
         Some(active) => {
             let mode = active.mode.as_deref().map(|mode| format!(" in mode {mode}")).unwrap_or_default();
@@ -59,7 +72,7 @@ pub(super) fn whole(place: &Place<'_>, conversation: &str) -> Result<String, Pro
         }
         None => text.push_str("Active skill: none.\n"),
     }
-    let plan = look(place, Tool::PlanStatus)?;
+    let plan = plan(place, troubles);
     if plan["active"] == true {
         text.push_str(&format!("Plan {}, {}:\n", plan["plan_id"], quoted(&plan["topic"])));
         for issue in issues(&plan).take(MOST_NAMED) {
@@ -72,8 +85,7 @@ pub(super) fn whole(place: &Place<'_>, conversation: &str) -> Result<String, Pro
             ));
         }
     }
-    let tasks = look(place, Tool::TaskList)?;
-    if tasks["exists"] != false {
+    if let Some(tasks) = open_tasks(place, troubles) {
         text.push_str(&format!(
             "Tasks for {}; ready: {}:\n",
             quoted(&tasks["goal"]),
@@ -84,7 +96,7 @@ pub(super) fn whole(place: &Place<'_>, conversation: &str) -> Result<String, Pro
             text.push_str(&format!("- [{}] {}{owner}\n", plain(&task["status"]), numbered(task)));
         }
     }
-    let instances = harness::entries(place.project, place.harness)?;
+    let instances = noted(harness::entries(place.project, place.harness), troubles).unwrap_or_default();
     for entry in instances.iter().rev().take(MOST_NAMED) {
         text.push_str(&format!(
             "Instance {} ({}): {}\n",
@@ -94,13 +106,22 @@ pub(super) fn whole(place: &Place<'_>, conversation: &str) -> Result<String, Pro
         ));
     }
     text.push_str(&Knowledge::of(place.project).render());
-    Ok(text)
+    text
 }
 
 /// Returns the tasks as they stand in the file.
 pub(super) fn tasks(place: &Place<'_>) -> Result<Vec<Value>, ProjectError> {
     let list = look(place, Tool::TaskList)?;
     Ok(list["tasks"].as_array().cloned().unwrap_or_default())
+}
+
+fn plan(place: &Place<'_>, troubles: &mut Vec<String>) -> Value {
+    noted(look(place, Tool::PlanStatus), troubles).unwrap_or_default()
+}
+
+/// Returns the task list, if there is one that can be read.
+fn open_tasks(place: &Place<'_>, troubles: &mut Vec<String>) -> Option<Value> {
+    noted(look(place, Tool::TaskList), troubles).filter(|tasks| tasks["exists"] != false)
 }
 
 fn issues(plan: &Value) -> impl Iterator<Item = &Value> {

@@ -10,6 +10,9 @@ use crate::tags::{self, Action, Routing};
 use crate::tools::{Tool, call};
 use crate::{ProjectError, harness, skills};
 
+/// How the message of an action begins that came to nothing.
+const NOT_DONE: &str = "not done: ";
+
 pub(super) fn user_message(place: &Place<'_>, payload: &Payload<'_>) -> Result<Reply, ProjectError> {
     let message = payload.needed("message")?;
     let conversation = payload.conversation();
@@ -22,17 +25,20 @@ pub(super) fn user_message(place: &Place<'_>, payload: &Payload<'_>) -> Result<R
     let mut text = String::new();
     for action in &routing.actions {
         let done = act(place, action);
-        text.push_str(&format!(
-            "Carried out for the person: {}. Tell them in a few words.\n",
-            done.message.trim_end_matches('.')
-        ));
+        let (what, words) = match done.message.strip_prefix(NOT_DONE).filter(|_| !done.ok) {
+            Some(why) => ("Could not be carried out for the person", why),
+            None => ("Carried out for the person", done.message.as_str()),
+        };
+        text.push_str(&format!("{what}: {}. Tell them in a few words.\n", words.trim_end_matches('.')));
         reply.actions.push(done);
     }
     if let Some(activation) = &routing.skill {
         let mode = activation.mode.as_deref();
         match skills::instructions(place.catalog, place.harness, &activation.skill, mode) {
             Ok(skill) => {
-                session::follow(place.project, place.harness, conversation, Some((&activation.skill, mode)))?;
+                let chosen = Some((activation.skill.as_str(), mode));
+                let followed = session::follow(place.project, place.harness, conversation, chosen);
+                facts::noted(followed, &mut reply.warnings);
                 reply
                     .warnings
                     .extend(skill.missing.iter().map(|key| format!("this harness has no document {key}")));
@@ -44,14 +50,15 @@ pub(super) fn user_message(place: &Place<'_>, payload: &Payload<'_>) -> Result<R
             }
         }
     }
-    let active = harness::current(place.project, place.harness)?
+    let active = facts::noted(harness::current(place.project, place.harness), &mut reply.warnings)
+        .flatten()
         .and_then(|session| session.skills.get(conversation).map(|active| active.skill.clone()));
     if routing.skill.is_none()
         && let Some(active) = &active
     {
         text.push_str(&format!("Active skill: {active}; go on with it.\n"));
     }
-    let status = facts::status(place)?;
+    let status = facts::status(place, &mut reply.warnings);
     text.push_str(&status);
     if !status.is_empty() || routing.skill.is_some() {
         let counts: Vec<String> = Knowledge::of(place.project)
@@ -91,7 +98,7 @@ fn act(place: &Place<'_>, action: &Action) -> Done {
     };
     let (ok, message) = match result {
         Ok(message) => (true, message),
-        Err(error) => (false, format!("not done: {}", error.message())),
+        Err(error) => (false, format!("{NOT_DONE}{}", error.message())),
     };
     Done { handler: action.handler.clone(), ok, message }
 }

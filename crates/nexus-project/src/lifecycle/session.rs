@@ -33,10 +33,12 @@ pub(super) fn start(place: &Place<'_>) -> Result<Reply, ProjectError> {
 
 /// Ends the session: what was its own goes, what is the project's stays.
 pub(super) fn end(place: &Place<'_>) -> Result<Reply, ProjectError> {
-    let tasks = facts::tasks(place)?;
+    let mut reply = Reply::default();
+    let read = facts::noted(facts::tasks(place), &mut reply.warnings);
+    let is_known = read.is_some();
+    let tasks = read.unwrap_or_default();
     let open: Vec<String> =
         tasks.iter().filter(|task| task["status"] != "completed").map(facts::numbered).collect();
-    let mut reply = Reply::default();
     if !tasks.is_empty() && open.is_empty() {
         // Finished work that is not archived would be lost to the history.
         reply.decision = Decision::Block;
@@ -49,7 +51,7 @@ pub(super) fn end(place: &Place<'_>) -> Result<Reply, ProjectError> {
             open.iter().take(10).cloned().collect::<Vec<_>>().join("; ")
         ));
     }
-    if tasks.is_empty() && is_there(&place.project.plan()) {
+    if is_known && tasks.is_empty() && is_there(&place.project.plan()) {
         reply
             .warnings
             .push("A plan is open. It stays for the next session; task_close archives it.".to_owned());
@@ -61,8 +63,9 @@ pub(super) fn end(place: &Place<'_>) -> Result<Reply, ProjectError> {
 /// Tells everything again, read fresh from disk.
 pub(super) fn compact(place: &Place<'_>, payload: &Payload<'_>) -> Result<Reply, ProjectError> {
     let conversation = payload.conversation();
-    let mut text = facts::whole(place, conversation)?;
-    let session = harness::current(place.project, place.harness)?;
+    let mut warnings = Vec::new();
+    let mut text = facts::whole(place, conversation, &mut warnings);
+    let session = facts::noted(harness::current(place.project, place.harness), &mut warnings).flatten();
     let active = session.and_then(|session| session.skills.get(conversation).cloned());
     if let Some(active) = &active {
         let skill =
@@ -72,7 +75,7 @@ pub(super) fn compact(place: &Place<'_>, payload: &Payload<'_>) -> Result<Reply,
             Err(error) => text.push_str(&format!("\n(The skill cannot be shown: {error}.)\n")),
         }
     }
-    Ok(Reply { active_skill: active.map(|active| active.skill), ..Reply::telling(text) })
+    Ok(Reply { active_skill: active.map(|active| active.skill), warnings, ..Reply::telling(text) })
 }
 
 fn close(project: &Project, place: &Place<'_>) -> Result<(), ProjectError> {

@@ -24,6 +24,7 @@ pub(super) fn spawn(place: &Place<'_>, payload: &Payload<'_>) -> Result<Reply, P
         Some(name) => choose(place, payload, &task, name, agent)?,
         None => Choice::Fresh { why: "no role" },
     };
+    let mut warnings = Vec::new();
     let mut text = String::new();
     let resume = match &choice {
         Choice::Fresh { why } => json!({ "mode": "fresh", "why": why }),
@@ -43,7 +44,7 @@ pub(super) fn spawn(place: &Place<'_>, payload: &Payload<'_>) -> Result<Reply, P
     }
     let index = Knowledge::of(place.project).render();
     text.push_str(&format!("\n\n{index}{}\n", skills::tool_names(place.harness)));
-    text.push_str(&documents(place, payload)?);
+    text.push_str(&documents(place, payload, &mut warnings));
     if let Some(id) = payload.text("agent_id") {
         track(place, name.unwrap_or("worker"), id)?;
     }
@@ -54,6 +55,7 @@ pub(super) fn spawn(place: &Place<'_>, payload: &Payload<'_>) -> Result<Reply, P
     Ok(Reply {
         resume: Some(resume),
         denied_tools: denied.into_iter().map(|tool| tool.name().to_owned()).collect(),
+        warnings,
         ..Reply::telling(text)
     })
 }
@@ -93,9 +95,9 @@ pub(super) fn complete(place: &Place<'_>, payload: &Payload<'_>) -> Result<Reply
             ("id".to_owned(), json!(task)),
             ("status".to_owned(), json!("completed")),
         ]);
-        call(place.project, Tool::TaskUpdate, &parameters)?;
+        facts::noted(call(place.project, Tool::TaskUpdate, &parameters), &mut reply.warnings);
     }
-    for task in facts::tasks(place)? {
+    for task in facts::noted(facts::tasks(place), &mut reply.warnings).unwrap_or_default() {
         let own =
             task["id"].as_u64() == wanted && wanted.is_some() || resume::owner_instance(&task) == Some(id);
         if !own {
@@ -157,10 +159,10 @@ fn choose(
         agent_name: name,
         tier: agent.map_or(ResumeTier::Ephemeral, |agent| agent.resume_tier),
         tracker: &tracker,
-        can_reopen: &can_reopen,
-    }))
         root: place.project.root(),
         is_file: &|path| place.project.root().join(path).is_file(),
+        can_reopen: &can_reopen,
+    }))
 }
 
 /// Notes an instance: one that is known goes on, any other begins.
@@ -173,8 +175,8 @@ fn track(place: &Place<'_>, name: &str, id: &str) -> Result<(), ProjectError> {
 }
 
 /// Documents that the skill in force refers to.
-fn documents(place: &Place<'_>, payload: &Payload<'_>) -> Result<String, ProjectError> {
-    let session = harness::current(place.project, place.harness)?;
+fn documents(place: &Place<'_>, payload: &Payload<'_>, troubles: &mut Vec<String>) -> String {
+    let session = facts::noted(harness::current(place.project, place.harness), troubles).flatten();
     let active = session.and_then(|session| session.skills.get(payload.conversation()).cloned());
     let skill = active.and_then(|active| place.catalog.skill(&active.skill));
     // How to start others is no business of an instance.
@@ -182,8 +184,7 @@ fn documents(place: &Place<'_>, payload: &Payload<'_>) -> Result<String, Project
         .into_iter()
         .flat_map(|skill| &skill.harness_docs_refs)
         .filter(|key| *key != "resume_invocation");
-    Ok(keys
-        .filter_map(|key| skills::document(place.harness, key))
+    keys.filter_map(|key| skills::document(place.harness, key))
         .map(|text| format!("\n{}\n", text.trim_end()))
-        .collect())
+        .collect()
 }

@@ -19,18 +19,11 @@ const MOST_REOPENS: u64 = 3;
 pub(super) fn before(place: &Place<'_>, payload: &Payload<'_>) -> Result<Reply, ProjectError> {
     let tool = payload.needed("tool")?;
     let input = payload.value("input");
-    let exempt: Vec<PathBuf> =
-        payload.texts("exempt").iter().map(|path| gates::place(Path::new("/"), path)).collect();
-    let folder = payload.text("folder").map(Path::new);
-    let role = role(place, payload)?;
-    let caller = caller(payload, role);
-    let ask =
-        Ask { project: place.project, catalog: place.catalog, caller, tool, input, folder, exempt: &exempt };
-    let mut refusal = gates::refusal(&ask);
-    if refusal.is_none() {
-        refusal = reopen_refusal(place, tool, input)?;
+    match gates::classify(tool, input) {
+        Class::Edit | Class::Command | Class::Project(_) => {}
+        Class::Read | Class::Other => return Ok(Reply::default()),
     }
-    let Some(reason) = refusal else { return Ok(Reply::default()) };
+    let Some(reason) = refusal(place, payload, tool, input) else { return Ok(Reply::default()) };
     let paths = gates::paths(input);
     let line = Line {
         agent_id: payload.text("agent_id").unwrap_or(LEAD),
@@ -45,6 +38,23 @@ pub(super) fn before(place: &Place<'_>, payload: &Payload<'_>) -> Result<Reply, 
     // A log that cannot be written must not open the gate.
     reply.warnings.extend(logged.err().map(|error| error.message()));
     Ok(reply)
+}
+
+/// Returns why a call may not happen. A gate that cannot read what it decides by is shut.
+fn refusal(place: &Place<'_>, payload: &Payload<'_>, tool: &str, input: &Value) -> Option<String> {
+    let exempt: Vec<PathBuf> =
+        payload.texts("exempt").iter().map(|path| gates::place(Path::new("/"), path)).collect();
+    let folder = payload.text("folder").map(Path::new);
+    let role = match role(place, payload) {
+        Ok(role) => role,
+        Err(error) => return Some(gates::unreadable(&error)),
+    };
+    let caller = caller(payload, role);
+    let ask =
+        Ask { project: place.project, catalog: place.catalog, caller, tool, input, folder, exempt: &exempt };
+    gates::refusal(&ask).or_else(|| {
+        reopen_refusal(place, tool, input).unwrap_or_else(|error| Some(gates::unreadable(&error)))
+    })
 }
 
 /// Writes down what a call did.
@@ -117,6 +127,10 @@ fn follow_up(
         session::follow(place.project, place.harness, payload.conversation(), None)?;
         return Ok(None);
     }
+    if tool == Tool::PlanStart {
+        edits::plan_replaced(place.project, place.harness)?;
+        return Ok(None);
+    }
     let Some((kind, id)) = reopening(tool, input) else { return Ok(None) };
     let count = edits::reopened(place.project, place.harness, kind, id)?;
     Ok((count >= MOST_REOPENS).then(|| {
@@ -127,10 +141,6 @@ fn follow_up(
 fn reopen_refusal(place: &Place<'_>, tool: &str, input: &Value) -> Result<Option<String>, ProjectError> {
     let Class::Project(tool) = gates::classify(tool, input) else { return Ok(None) };
     let Some((kind, id)) = reopening(tool, input) else { return Ok(None) };
-    if tool == Tool::PlanStart {
-        edits::plan_replaced(place.project, place.harness)?;
-        return Ok(None);
-    }
     if edits::reopens_of(place.project, place.harness, kind, id)? < MOST_REOPENS {
         return Ok(None);
     }

@@ -10,7 +10,7 @@ use nexus_agent::ports::{Call, Enrichment, Gate, Hooks, TurnFacts};
 use nexus_base::text::shorten;
 use nexus_project::ProjectError;
 use nexus_project::gates::{self, Caller, Class, ShellView};
-use nexus_project::lifecycle::{Decision, Moment, Reply};
+use nexus_project::lifecycle::{Decision, Moment, Reply, trouble};
 use nexus_protocol::tool::ToolOutput;
 use nexus_session::AgentRequest;
 use nexus_store::agents::ItemKind;
@@ -185,17 +185,14 @@ impl Hooks for ProjectHooks {
         match reply {
             Ok(reply) => {
                 lines.extend(reply.warnings);
-                // Status is told once: the beginning of a session has said it already.
-                lines.extend(
-                    reply.context.filter(|text| !lines.iter().any(|line| line.contains(text.as_str()))),
-                );
+                lines.extend(reply.context);
             }
             Err(error) => lines.push(trouble(&error)),
         }
-        if lines.is_empty() {
-            return Vec::new();
-        }
-        vec![Enrichment { source: SOURCE.to_owned(), text: lines.join("\n") }]
+        // The beginning of the session and the message may have met the same trouble.
+        lines.dedup();
+        told.extend(enrichment(SOURCE, &lines));
+        told
     }
 
     async fn before_call(&self, turn: &TurnFacts, call: &Call) -> Gate {
@@ -240,11 +237,11 @@ impl Hooks for ProjectHooks {
     }
 
     async fn compacted(&self, turn: &TurnFacts) -> Vec<Enrichment> {
-        let told = match self.moment(turn, Moment::ContextCompact, Value::Null).await {
-            Ok(reply) => reply.context,
-            Err(error) => Some(trouble(&error)),
+        let lines: Vec<String> = match self.moment(turn, Moment::ContextCompact, Value::Null).await {
+            Ok(reply) => reply.context.into_iter().chain(reply.warnings).collect(),
+            Err(error) => vec![trouble(&error)],
         };
-        told.into_iter().map(|text| Enrichment { source: SOURCE.to_owned(), text }).collect()
+        enrichment(SOURCE, &lines).into_iter().collect()
     }
 
     async fn turn_ended(&self, turn: &TurnFacts, said: &str) {
@@ -262,8 +259,4 @@ impl Hooks for ProjectHooks {
 fn enrichment(source: &str, lines: &[String]) -> Option<Enrichment> {
     let text = lines.join("\n");
     (!text.trim().is_empty()).then(|| Enrichment { source: source.to_owned(), text })
-}
-
-fn trouble(error: &ProjectError) -> String {
-    format!("The project's files cannot be used: {}. Tell the person.", error.message())
 }

@@ -48,7 +48,7 @@ impl OpenProject {
         let used = self.with(|state| state.used);
         let is_old = used.is_some_and(|used| used.elapsed() >= projects.idle);
         // Somebody may have ended it from outside: then its file is gone.
-        let is_there = used.is_some() && harness::current(&self.project, &HarnessId::ours())?.is_some();
+        let is_there = used.is_some() && self.has_session();
         self.with(|state| state.used = Some(Instant::now()));
         self.watch(projects);
         if is_there && !is_old {
@@ -58,6 +58,16 @@ impl OpenProject {
             self.moment(projects, Moment::SessionEnd, Map::new()).await?;
         }
         self.moment(projects, Moment::SessionStart, Map::new()).await.map(Some)
+    }
+
+    /// Says whether the file of a session is there. One that cannot be read is none: a new beginning replaces it.
+    fn has_session(&self) -> bool {
+        harness::current(&self.project, &HarnessId::ours())
+            .unwrap_or_else(|error| {
+                tracing::warn!(error = error.message(), "a project session begins anew");
+                None
+            })
+            .is_some()
     }
 
     /// Ends the session, if one is under way.

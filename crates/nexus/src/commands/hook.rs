@@ -5,6 +5,7 @@ use std::io::Read as _;
 use clap::Args;
 use nexus_base::clock::Timestamp;
 use nexus_bindings::{Clock, Harness, HookCall, HookEvent, Surroundings};
+use nexus_project::lifecycle::Moment;
 
 use super::bindings;
 use crate::context::Context;
@@ -18,7 +19,8 @@ const LONGEST: u64 = 32 * 1024 * 1024;
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Reads the harness's JSON on standard input and answers in the harness's own shape. Whatever goes wrong, it ends
-with exit code 0 and says nothing, so that no session stops because of it.
+with exit code 0, so that no session stops because of it. Before a tool call it says nothing then, except that
+damaged files of the project, which decide what is allowed, refuse the call.
 
 Example:
   nexus hook session_start --harness cursor < payload.json")]
@@ -37,22 +39,57 @@ pub(crate) struct Arguments {
 
 /// Runs `nexus hook`.
 pub(crate) fn run(context: &Context, arguments: &Arguments) -> Outcome {
+    let Arguments { event, harness, fail_closed } = *arguments;
     let mut input = Vec::new();
-    if std::io::stdin().lock().take(LONGEST).read_to_end(&mut input).is_err() {
-        return Ok(());
-    }
+    let read = std::io::stdin().lock().take(LONGEST).read_to_end(&mut input);
     let here = std::env::current_dir().unwrap_or_default();
     let text = String::from_utf8_lossy(&input);
-    let Some(call) = HookCall::read(arguments.harness, arguments.event, &text, &here) else { return Ok(()) };
-    match answer(context, &call) {
+    let call = read.ok().and_then(|_| HookCall::read(harness, event, &text, &here));
+    let answered = match call {
+        Some(call) => answer(context, &call),
+        None => Err(Failure::new("what came in is not the JSON object of a hook")),
+    };
+    match answered {
         Ok(text) if text.is_empty() => Ok(()),
         Ok(text) => output::line(&text),
-        Err(failure) if arguments.fail_closed => {
-            let reason = format!("this call could not be checked: {failure}");
-            output::line(&call.refuse(&reason).stdout)
+        Err(failure) if fail_closed && event == HookEvent::Moment(Moment::PreToolUse) => {
+            refuse(harness, &failure)
         }
         Err(_) => Ok(()),
     }
+}
+
+/// Says whether a command line is one of `nexus hook`, also when it cannot be understood.
+pub(crate) fn is_called(arguments: &[String]) -> bool {
+    let mut rest = arguments.iter();
+    while let Some(argument) = rest.next() {
+        match argument.as_str() {
+            "--workspace" => drop(rest.next()),
+            flag if flag.starts_with('-') => {}
+            name => return name == "hook",
+        }
+    }
+    false
+}
+
+/// Deals with a command line that cannot be understood, such as one that a newer version wrote into a harness's settings.
+/// Harnesses take an exit code of 2 for a refusal, so it is 0 all the same.
+pub(crate) fn misused(arguments: &[String], failure: &Failure) -> Outcome {
+    output::failure(failure);
+    let has = |wanted: &str| arguments.iter().any(|argument| argument == wanted);
+    if !(has("--fail-closed") && has(Moment::PreToolUse.name())) {
+        return Ok(());
+    }
+    let behind = arguments.iter().skip_while(|argument| *argument != "--harness").nth(1);
+    let joined = arguments.iter().find_map(|argument| argument.strip_prefix("--harness="));
+    let named = joined.or(behind.map(String::as_str)).and_then(Harness::parse);
+    // Most harnesses read this shape.
+    refuse(named.unwrap_or(Harness::ClaudeCode), failure)
+}
+
+fn refuse(harness: Harness, failure: &Failure) -> Outcome {
+    let reason = format!("this call could not be checked: {failure}");
+    output::line(&HookCall::refusal(harness, &reason).stdout)
 }
 
 fn answer(context: &Context, call: &HookCall) -> Result<String, Failure> {

@@ -48,6 +48,7 @@ mod project_catalog;
 mod project_commands;
 mod project_conformance;
 mod project_cycle;
+mod project_meets_damage;
 mod project_roles;
 mod readme_is_real;
 mod scripted;

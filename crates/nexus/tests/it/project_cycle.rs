@@ -312,6 +312,17 @@ fn a_plan_becomes_tasks_that_roles_carry_out_in_parallel_and_a_closed_cycle() {
     let reads = std::fs::read_to_string(root.join(".nexus/state/nexus/memory-access.jsonl")).unwrap();
     assert!(reads.contains("shop-euros-cents.md") && reads.contains("\"access_count\":1"), "{reads}");
 
+    // The skills without a part in the cycle: a tag or a command brings the whole instructions of each.
+    let own = nexus_project::catalog::Catalog::embedded().unwrap();
+    for (typed, skill) in [("/nx-init", "nx-init"), ("/nx-setup", "nx-setup"), ("[sync]", "nx-sync")] {
+        server.script([Reply::text("Begun.")]);
+        assert!(chat(&workspace, root, typed).contains("Begun."), "{typed}");
+        let told = server.asked().last().unwrap().last_text();
+        let heading = own.skill(skill).unwrap().body.lines().next().unwrap();
+        assert!(told.contains(&format!("The person started the skill {skill}.")), "{typed}: {told}");
+        assert!(heading.starts_with("# ") && told.contains(heading), "{typed}: {told}");
+    }
+
     daemon.stop();
     assert!(!root.join(".nexus/state/nexus/agent-tracker.json").exists());
     assert!(!root.join(".nexus/state/nexus/session.json").exists());

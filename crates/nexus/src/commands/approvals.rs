@@ -100,6 +100,9 @@ pub(crate) fn run(context: &Context, arguments: &Arguments) -> Outcome {
     }
 }
 
+/// Most characters of a question in the list. The command to be run stands at the end of it, and is what matters.
+const WHAT: usize = 400;
+
 fn list(context: &Context, all: bool, format: Format) -> Outcome {
     let listed: Approvals = call(context, Method::ApprovalsList, &ApprovalsOf { all, limit: None })?;
     if format == Format::Json {
@@ -115,7 +118,7 @@ fn list(context: &Context, all: bool, format: Format) -> Outcome {
             one.kind.clone(),
             one.requester.clone(),
             one.expires_at.to_local_rfc3339(),
-            shorten(&one.summary, 60),
+            shorten(&one.summary, WHAT),
         ]
     };
     output::table(

@@ -13,7 +13,9 @@ mod recover;
 mod scan;
 mod search;
 mod stored;
+mod text;
 mod tidy;
+mod words;
 
 use std::fs::File;
 use std::hash::{DefaultHasher, Hasher as _};

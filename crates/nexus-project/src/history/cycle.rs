@@ -148,6 +148,7 @@ mod tests {
                 );
                 assert_eq!(index.entries, read.entries);
                 assert_eq!(index.filters, read.filters);
+                assert_eq!(index.words, read.words);
                 assert_eq!(index.highest_plan_id, read.highest_plan_id);
                 assert_eq!((index.stamp, index.witness), (read.stamp, read.witness));
             }

@@ -1,6 +1,6 @@
-//! What is remembered about `history.json` so that a search need not read it: where each cycle lies
-//! and which groups of three bytes occur in it. Derived from the file and thrown away when somebody
-//! else changed the file; a hit is always confirmed in the file.
+//! What is remembered about `history.json` so that a search need not read it: where each cycle lies,
+//! which groups of three bytes may occur in it and which words do. Derived from the file and thrown
+//! away when somebody else changed the file.
 
 use std::fs::{File, Metadata};
 use std::hash::{DefaultHasher, Hasher as _};
@@ -13,6 +13,8 @@ use serde_json::Value;
 
 use super::cycle::Cycle;
 use super::scan::{self, Fault, From};
+use super::text::{folded, without_indentation};
+use super::words::Words;
 use crate::{ProjectError, document};
 
 /// Words of 64 bits in a cycle's filter: 4096 bits, a third of them set by 5 kB of prose.
@@ -27,6 +29,11 @@ const LONGEST_TAIL: u64 = 1024 * 1024;
 pub(super) struct Entry {
     pub(super) offset: u64,
     pub(super) length: usize,
+    /// Whether its text is compact but for indentation, as ours, with no capitals but ASCII ones: it can be searched as it
+    /// lies there.
+    pub(super) is_plain: bool,
+    /// Whether it holds words that are not among the known ones.
+    pub(super) is_unsure: bool,
 }
 
 /// The memory of one state of the file.
@@ -35,6 +42,7 @@ pub(crate) struct Index {
     pub(super) entries: Vec<Entry>,
     /// What may occur in each cycle, [`WORDS`] for each.
     pub(super) filters: Vec<u64>,
+    pub(super) words: Words,
     pub(super) highest_plan_id: u64,
     /// Offset right after the last cycle.
     pub(super) elements_end: u64,
@@ -72,6 +80,7 @@ impl Index {
         let mut index = Self {
             entries: Vec::new(),
             filters: Vec::new(),
+            words: Words::default(),
             highest_plan_id: 0,
             elements_end: 0,
             stamp: stamp(file, path)?,
@@ -127,7 +136,7 @@ impl Index {
         path: &Path,
     ) -> Result<(), ProjectError> {
         self.stamp = stamp(file, path)?;
-        self.add(Entry { offset, length: cycle.text.len() }, cycle.plan_id, &cycle.compact);
+        self.add((offset, cycle.text.len()), true, cycle.plan_id, &cycle.compact);
         self.elements_end = offset + cycle.text.len() as u64;
         self.witness = self.look(file, path)?;
         Ok(())
@@ -154,18 +163,14 @@ impl Index {
         String::from_utf8(bytes).map_err(|_| document::damaged(path, 1, 1, "text that is not UTF-8"))
     }
 
-    /// Returns the cycles, the newest first, that may hold all groups of `wanted`.
-    pub(super) fn candidates<'index>(
+    /// Returns the cycles, the newest first, and for each whether it may hold all groups of `wanted`.
+    pub(super) fn newest_first<'index>(
         &'index self,
         wanted: &'index [u16],
-    ) -> impl Iterator<Item = &'index Entry> {
+    ) -> impl Iterator<Item = (usize, &'index Entry, bool)> {
         let filters = self.filters.chunks_exact(WORDS);
-        self.entries
-            .iter()
-            .zip(filters)
-            .rev()
-            .filter(|(_, filter)| may_hold(filter, wanted))
-            .map(|(entry, _)| entry)
+        let entries = self.entries.iter().enumerate().zip(filters).rev();
+        entries.map(|((number, entry), filter)| (number, entry, may_hold(filter, wanted)))
     }
 
     fn read(&mut self, file: &File, path: &Path, from: From) -> Result<(), ProjectError> {
@@ -173,7 +178,9 @@ impl Index {
             let shape = |what| Fault::Shape { offset, what };
             let cycle: Value = serde_json::from_slice(text).map_err(|_| shape("a cycle is no JSON"))?;
             let id = cycle.get("plan").and_then(|plan| plan.get("id")).and_then(whole);
-            self.add(Entry { offset, length: text.len() }, id, &cycle.to_string());
+            let compact = cycle.to_string();
+            let is_ours = std::str::from_utf8(text).is_ok_and(|text| without_indentation(text) == compact);
+            self.add((offset, text.len()), is_ours, id, &compact);
             Ok(())
         });
         match walked {
@@ -185,10 +192,14 @@ impl Index {
         Ok(())
     }
 
-    fn add(&mut self, entry: Entry, plan_id: Option<u64>, compact: &str) {
+    fn add(&mut self, place: (u64, usize), is_ours: bool, plan_id: Option<u64>, compact: &str) {
         self.highest_plan_id = self.highest_plan_id.max(plan_id.unwrap_or(0));
-        self.entries.push(entry);
-        add_filter(&mut self.filters, folded(compact).as_bytes());
+        let folded = folded(compact);
+        let (offset, length) = place;
+        let is_plain = is_ours && (compact.is_ascii() || compact.to_ascii_lowercase() == folded);
+        let is_unsure = !self.words.add(self.entries.len(), &folded);
+        self.entries.push(Entry { offset, length, is_plain, is_unsure });
+        add_filter(&mut self.filters, folded.as_bytes());
     }
 
     /// Returns a hash of what stands before the end of the cycles.
@@ -211,15 +222,6 @@ pub(super) fn bits(text: &[u8]) -> Vec<u16> {
     bits.sort_unstable();
     bits.dedup();
     bits
-}
-
-/// Returns text without the difference of cases. Letter by letter, so that a part of a text always
-/// folds to a part of the folded text.
-pub(super) fn folded(text: &str) -> String {
-    if text.is_ascii() {
-        return text.to_ascii_lowercase();
-    }
-    text.chars().flat_map(char::to_lowercase).collect()
 }
 
 fn may_hold(filter: &[u64], wanted: &[u16]) -> bool {

@@ -1,13 +1,18 @@
-//! Searching archived cycles: the index says which may match, the file says which do.
+//! Searching archived cycles: the index says which match or may match, the file says the rest.
 
 use std::fs::File;
 use std::os::unix::fs::FileExt as _;
 use std::path::Path;
 
-use serde_json::{Map, Value, json};
+use serde_json::{Map, Value};
 
-use super::index::{Entry, Index, bits, folded};
+use super::index::{Entry, Index, bits};
+use super::text::{folded, without_indentation};
 use crate::{ProjectError, document};
+
+/// Least and most bytes that are read at once.
+const SHORTEST: u64 = 16 * 1024;
+const LONGEST: u64 = 256 * 1024;
 
 /// What a search found.
 #[derive(Debug, Default)]
@@ -31,20 +36,81 @@ pub(super) fn run(index: &Index, path: &Path, query: &str, last: usize) -> Resul
     }
     let query = folded(query);
     let wanted = bits(query.as_bytes());
+    let holding = index.words.holding(&query, index.count());
+    let lies_there = is_the_same_indented(&query);
+    let mut stretch = Stretch::new(&file, path);
     let mut found = Found::default();
     // From the newest backwards, so that only what is shown is kept.
-    for entry in index.candidates(&wanted) {
-        let cycle = cycle(&file, path, entry, &mut buffer)?;
-        if !folded(&cycle.to_string()).contains(&query) {
+    for (number, entry, may_hold) in index.newest_first(&wanted) {
+        let known = holding.as_ref().and_then(|holding| holding.get(number)).copied();
+        let holds = match known {
+            Some(true) => true,
+            Some(false) if !entry.is_unsure => false,
+            _ if !may_hold => false,
+            _ if entry.is_plain && lies_there => stretch.folded(entry)?.contains(&query),
+            _ if entry.is_plain => without_indentation(stretch.folded(entry)?).contains(&query),
+            _ => folded(&cycle(&file, path, entry, &mut buffer)?.to_string()).contains(&query),
+        };
+        if !holds {
             continue;
         }
         found.total += 1;
         if found.cycles.len() < last {
-            found.cycles.push(summary(&cycle));
+            found.cycles.push(summary(&cycle(&file, path, entry, &mut buffer)?));
         }
     }
     found.cycles.reverse();
     Ok(found)
+}
+
+/// Tells whether a query occurs in the compact text of a cycle exactly when it occurs in the indented one. They differ
+/// only in space between values: after a colon, and at the beginning of lines.
+fn is_the_same_indented(query: &str) -> bool {
+    let bytes = query.as_bytes();
+    if bytes.iter().any(|byte| matches!(byte, b'"' | b'\\' | 0..0x20)) {
+        return false;
+    }
+    // Neither text has this outside of strings, and inside of strings they are the same.
+    let in_a_string = bytes.windows(2).any(|pair| match *pair {
+        [_, b':'] => true,
+        [before, b' '] => !matches!(before, b' ' | b':'),
+        _ => false,
+    });
+    in_a_string || !bytes.iter().any(|byte| b" {}[],:".contains(byte))
+}
+
+/// A part of the history that was read at once: cycles that lie beside each other cost one reading.
+struct Stretch<'file> {
+    file: &'file File,
+    path: &'file Path,
+    bytes: Vec<u8>,
+    offset: u64,
+    wanted: u64,
+}
+
+impl<'file> Stretch<'file> {
+    fn new(file: &'file File, path: &'file Path) -> Self {
+        Self { file, path, bytes: Vec::new(), offset: 0, wanted: 0 }
+    }
+
+    /// Returns a cycle's text without the difference of ASCII cases. Cycles are asked for from the newest backwards.
+    fn folded(&mut self, entry: &Entry) -> Result<&str, ProjectError> {
+        let end = entry.offset + entry.length as u64;
+        if entry.offset < self.offset || end > self.offset + self.bytes.len() as u64 {
+            // More each time the next cycle was near, less when it was not.
+            let is_near = self.offset.saturating_sub(end) < self.bytes.len() as u64;
+            self.wanted = if is_near { (self.wanted * 2).clamp(SHORTEST, LONGEST) } else { 0 };
+            self.offset = entry.offset.min(end.saturating_sub(self.wanted));
+            self.bytes.resize(usize::try_from(end - self.offset).unwrap_or(0), 0);
+            self.file
+                .read_exact_at(&mut self.bytes, self.offset)
+                .map_err(|error| ProjectError::file("reading", self.path, error))?;
+            self.bytes.make_ascii_lowercase();
+        }
+        let at = usize::try_from(entry.offset - self.offset).unwrap_or(0);
+        let text = self.bytes.get(at..at + entry.length).unwrap_or_default();
+        std::str::from_utf8(text).map_err(|_| document::damaged(self.path, 1, 1, "text that is not UTF-8"))
+    }
 }
 
 fn cycle(file: &File, path: &Path, entry: &Entry, buffer: &mut Vec<u8>) -> Result<Value, ProjectError> {
@@ -53,8 +119,9 @@ fn cycle(file: &File, path: &Path, entry: &Entry, buffer: &mut Vec<u8>) -> Resul
     serde_json::from_slice(buffer).map_err(|error| document::damaged_by(path, &error))
 }
 
+/// Takes no more memory than it needs: there may be as many as there are cycles.
 fn summary(cycle: &Value) -> Value {
-    let mut summary = Map::new();
+    let mut summary = Map::with_capacity(5);
     for name in ["completed_at", "branch"] {
         summary.insert(name.to_owned(), cycle.get(name).cloned().unwrap_or_else(|| Value::from("")));
     }
@@ -63,15 +130,19 @@ fn summary(cycle: &Value) -> Value {
             summary.insert("topic".to_owned(), topic.clone());
         }
         let issues = plan.get("issues").and_then(Value::as_array);
-        let decisions: Vec<Value> = issues
-            .into_iter()
-            .flatten()
-            .filter(|issue| issue.get("decision").is_some_and(Value::is_string))
-            .map(|issue| json!({ "title": issue["title"], "decision": issue["decision"] }))
-            .collect();
+        let mut decisions: Vec<Value> = issues.into_iter().flatten().filter_map(decision).collect();
+        decisions.shrink_to_fit();
         summary.insert("decisions".to_owned(), Value::Array(decisions));
     }
     let tasks = cycle.get("tasks").and_then(Value::as_array).map_or(0, Vec::len);
     summary.insert("task_count".to_owned(), Value::from(tasks));
     Value::Object(summary)
+}
+
+fn decision(issue: &Value) -> Option<Value> {
+    let decision = issue.get("decision").filter(|decision| decision.is_string())?;
+    let mut summary = Map::with_capacity(2);
+    summary.insert("title".to_owned(), issue.get("title").cloned().unwrap_or_default());
+    summary.insert("decision".to_owned(), decision.clone());
+    Some(Value::Object(summary))
 }

@@ -15,14 +15,18 @@ use nexus_base::file::{self, Durability};
 
 use super::checksum;
 use super::index::{Entry, Index, Stamp, WORDS};
+use super::words::Words;
 use crate::document::{self, FILE_MODE};
 
 /// Says what this is and in which form.
-const MAGIC: u64 = u64::from_le_bytes(*b"nxhist\x00\x01");
+const MAGIC: u64 = u64::from_le_bytes(*b"nxhist\x00\x02");
 /// Words of the mark: magic, five of the stamp, the reading it goes back to, a checksum.
 const MARK: usize = 8;
-/// Words before the entries: count, end of the cycles, highest plan id, witness, checksum.
-const HEAD: usize = 5;
+/// Words before the entries: count, end of the cycles, highest plan id, witness, bytes of the text's words, checksum.
+const HEAD: usize = 6;
+/// Beside the length of a cycle.
+const IS_PLAIN: u64 = 1 << 62;
+const IS_UNSURE: u64 = 1 << 63;
 /// Smallest history worth it, in bytes; a smaller one is read in less than a millisecond.
 const SMALLEST: u64 = 64 * 1024;
 /// Cycles that may be missing in the body before it is written anew.
@@ -106,10 +110,21 @@ fn marked(stamp: Stamp, reading: u64) -> [u64; MARK] {
 }
 
 fn encode(index: &Index) -> Vec<u64> {
-    let mut words = Vec::with_capacity(HEAD + index.entries.len() * (2 + WORDS));
-    words.extend([index.entries.len() as u64, index.elements_end, index.highest_plan_id, index.witness, 0]);
-    words.extend(index.entries.iter().flat_map(|entry| [entry.offset, entry.length as u64]));
+    let known = index.words.encode();
+    let mut words = Vec::with_capacity(HEAD + index.entries.len() * (2 + WORDS) + known.len().div_ceil(8));
+    let count = index.entries.len() as u64;
+    words.extend([count, index.elements_end, index.highest_plan_id, index.witness, known.len() as u64, 0]);
+    words.extend(index.entries.iter().flat_map(|entry| {
+        let plain = if entry.is_plain { IS_PLAIN } else { 0 };
+        let unsure = if entry.is_unsure { IS_UNSURE } else { 0 };
+        [entry.offset, entry.length as u64 | plain | unsure]
+    }));
     words.extend(&index.filters);
+    let (whole, rest) = known.as_chunks::<8>();
+    words.extend(whole.iter().map(|bytes| u64::from_le_bytes(*bytes)));
+    if !rest.is_empty() {
+        words.push(rest.iter().rev().fold(0, |word, byte| (word << 8) | u64::from(*byte)));
+    }
     let sum = checksum(words.iter().copied());
     if let Some(place) = words.get_mut(HEAD - 1) {
         *place = sum;
@@ -119,31 +134,37 @@ fn encode(index: &Index) -> Vec<u64> {
 
 fn decode(body: &[u64], stamp: Stamp, reading: u64) -> Option<Index> {
     let (head, rest) = body.split_at_checked(HEAD)?;
-    let [count, elements_end, highest_plan_id, witness, sum] = *head else { return None };
-    let count = usize::try_from(count).ok()?;
-    if rest.len() != count.checked_mul(2 + WORDS)? || elements_end > stamp.size {
+    let [count, elements_end, highest_plan_id, witness, known, sum] = *head else { return None };
+    let head = [count, elements_end, highest_plan_id, witness, known, 0];
+    let (count, known) = (usize::try_from(count).ok()?, usize::try_from(known).ok()?);
+    let fixed = count.checked_mul(2 + WORDS)?;
+    if rest.len() != fixed.checked_add(known.div_ceil(8))? || elements_end > stamp.size {
         return None;
     }
-    let head = [count as u64, elements_end, highest_plan_id, witness, 0];
     let whole = checksum(head.into_iter().chain(rest.iter().copied()));
     if whole != sum {
         return None;
     }
+    let (rest, words) = rest.split_at_checked(fixed)?;
+    let words = Words::decode(in_bytes(words).get(..known)?, count)?;
     let (places, filters) = rest.split_at_checked(count * 2)?;
     let mut entries = Vec::with_capacity(count);
     let mut after = 0;
     for place in places.chunks_exact(2) {
         let [offset, length] = *place else { return None };
+        let (is_plain, is_unsure) = (length & IS_PLAIN > 0, length & IS_UNSURE > 0);
+        let length = length & !(IS_PLAIN | IS_UNSURE);
         let end = offset.checked_add(length)?;
         if offset < after || end > elements_end {
             return None;
         }
         after = end;
-        entries.push(Entry { offset, length: usize::try_from(length).ok()? });
+        entries.push(Entry { offset, length: usize::try_from(length).ok()?, is_plain, is_unsure });
     }
     Some(Index {
         entries,
         filters: filters.to_vec(),
+        words,
         highest_plan_id,
         elements_end,
         stamp,
@@ -162,9 +183,19 @@ mod tests {
     use super::*;
 
     fn index(count: u64) -> Index {
+        let mut words = Words::default();
+        assert!(words.add(0, "some words") && words.add(1, "more words"));
         let stamp = Stamp { device: 1, inode: 2, size: 1_000_000, modified: (3, 4) };
         Index {
-            entries: (0..count).map(|at| Entry { offset: 10 + at * 100, length: 90 }).collect(),
+            entries: (0..count)
+                .map(|at| Entry {
+                    offset: 10 + at * 100,
+                    length: 90,
+                    is_plain: at % 2 == 0,
+                    is_unsure: at % 3 == 0,
+                })
+                .collect(),
+            words,
             filters: (0..count * WORDS as u64).collect(),
             highest_plan_id: 7,
             elements_end: 10 + count * 100,
@@ -179,7 +210,7 @@ mod tests {
     fn what_was_written_is_read() {
         let index = index(3);
         let read = decode(&encode(&index), index.stamp, 5).unwrap();
-        assert_eq!((read.entries, read.filters), (index.entries, index.filters));
+        assert_eq!((read.entries, read.filters, read.words), (index.entries, index.filters, index.words));
         assert_eq!((read.highest_plan_id, read.elements_end, read.witness, read.stored), (7, 310, 99, 3));
     }
 

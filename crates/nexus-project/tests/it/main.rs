@@ -2,6 +2,7 @@
 
 #![expect(clippy::unwrap_used, reason = "a test and its helpers fail by panicking")]
 
+mod a_search_finds_what_is_there;
 mod any_artifact_name_stays_inside;
 mod capabilities_cover_every_kind;
 mod child;

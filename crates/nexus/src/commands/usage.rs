@@ -1,5 +1,6 @@
 //! `nexus usage`: what models were used for how much, by day, model or session, and how much of today's
-//! budget is left. Tokens come from the turns themselves, costs and sessions from the ledger of paid calls.
+//! budget is left. The ledger of paid calls has every call, summaries too; turns are counted where they are
+//! kept, and have the tokens of the model that costs nothing.
 
 use std::collections::BTreeMap;
 
@@ -69,7 +70,7 @@ pub(crate) fn run(context: &Context, arguments: &Arguments) -> Outcome {
     let layout = context.existing()?;
     let budgets = context.loaded(&layout).ok().map(|loaded| loaded.settings.budgets);
     let figures = read(&layout.data(), arguments.days)?;
-    let days: Vec<Line> = figures.turns.iter().map(|turn| with_cost(turn, &figures.costs)).collect();
+    let days = by_day(&figures.turns, &figures.costs);
     let lines = match arguments.by {
         By::Day => days,
         By::Model => by_model(&days),
@@ -88,7 +89,8 @@ pub(crate) fn run(context: &Context, arguments: &Arguments) -> Outcome {
             "tokenLimit": budgets.as_ref().map(|budgets| budgets.tokens_per_day),
             "usdLimit": budgets.as_ref().map(|budgets| budgets.usd_per_day),
         });
-        return output::json(&json!({ name: rows, "total": figures_json(&total), "today": today }));
+        let total = figures_json(&total, arguments.by);
+        return output::json(&json!({ name: rows, "total": total, "today": today }));
     }
     if lines.is_empty() {
         return output::line(&format!("no model was used in the last {} days", arguments.days));
@@ -117,34 +119,48 @@ fn read(data: &std::path::Path, days: u16) -> Result<Figures, Failure> {
     let now = Timestamp::now();
     let since = Timestamp(now.0 - i64::from(days) * DAY);
     let day = |moment: Timestamp| moment.to_local_rfc3339().chars().take(10).collect::<String>();
+    let first = day(since);
     super::client_runtime()?.block_on(async {
         let runtime = store.runtime();
+        // Whole days, as the ledger counts them.
+        let mut turns = store.agents().turn_usage(Timestamp(since.0 - DAY)).await.map_err(broken)?;
+        turns.retain(|turn| turn.day >= first);
         Ok(Figures {
-            turns: store.agents().turn_usage(since).await.map_err(broken)?,
-            costs: runtime.usage_by_day("", "9999-12-31").await.map_err(broken)?,
-            sessions: runtime
-                .usage_by_session(&day(since), "9999-12-31", MOST_SESSIONS)
-                .await
-                .map_err(broken)?,
+            turns,
+            costs: runtime.usage_by_day(&first, "9999-12-31").await.map_err(broken)?,
+            sessions: runtime.usage_by_session(&first, "9999-12-31", MOST_SESSIONS).await.map_err(broken)?,
             today: runtime.spent(&day(now), None).await.map_err(broken)?,
         })
     })
 }
 
-fn with_cost(turn: &TurnUsage, costs: &[UsageSum]) -> Line {
-    let same =
-        |cost: &&UsageSum| cost.day == turn.day && cost.provider == turn.provider && cost.model == turn.model;
-    Line {
-        day: turn.day.clone(),
-        provider: turn.provider.clone(),
-        model: turn.model.clone(),
-        session: String::new(),
-        turns: turn.turns,
-        input: turn.input_tokens,
-        cached: turn.cached_input_tokens,
-        output: turn.output_tokens,
-        micro_usd: costs.iter().find(same).map_or(0, |cost| cost.cost_micro_usd),
+/// Puts turns and calls together; what the ledger knows of a model on a day is the whole of it.
+fn by_day(turns: &[TurnUsage], costs: &[UsageSum]) -> Vec<Line> {
+    let mut lines: BTreeMap<(&str, &str, &str), Line> = BTreeMap::new();
+    for turn in turns {
+        let line = Line {
+            day: turn.day.clone(),
+            provider: turn.provider.clone(),
+            model: turn.model.clone(),
+            turns: turn.turns,
+            input: turn.input_tokens,
+            cached: turn.cached_input_tokens,
+            output: turn.output_tokens,
+            ..Line::default()
+        };
+        lines.insert((&turn.day, &turn.provider, &turn.model), line);
     }
+    for cost in costs {
+        let line = lines.entry((&cost.day, &cost.provider, &cost.model)).or_insert_with(|| Line {
+            day: cost.day.clone(),
+            provider: cost.provider.clone(),
+            model: cost.model.clone(),
+            ..Line::default()
+        });
+        (line.input, line.cached) = (cost.input_tokens, cost.cached_input_tokens);
+        (line.output, line.micro_usd) = (cost.output_tokens, cost.cost_micro_usd);
+    }
+    lines.into_values().collect()
 }
 
 fn by_model(days: &[Line]) -> Vec<Line> {
@@ -203,7 +219,7 @@ fn row(line: &Line, by: By) -> Vec<String> {
 }
 
 fn row_json(line: &Line, by: By) -> serde_json::Value {
-    let mut fields = figures_json(line);
+    let mut fields = figures_json(line, by);
     match by {
         By::Day | By::Model => {
             if by == By::Day {
@@ -214,15 +230,18 @@ fn row_json(line: &Line, by: By) -> serde_json::Value {
         }
         By::Session => {
             fields["session"] = line.session.clone().into();
-            fields["calls"] = fields["turns"].take();
         }
     }
     fields
 }
 
-fn figures_json(line: &Line) -> serde_json::Value {
+fn figures_json(line: &Line, by: By) -> serde_json::Value {
+    let counted = match by {
+        By::Day | By::Model => "turns",
+        By::Session => "calls",
+    };
     json!({
-        "turns": line.turns, "inputTokens": line.input, "cachedInputTokens": line.cached,
+        counted: line.turns, "inputTokens": line.input, "cachedInputTokens": line.cached,
         "outputTokens": line.output, "costUsd": dollars(line.micro_usd),
     })
 }

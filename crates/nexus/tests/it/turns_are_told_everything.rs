@@ -181,7 +181,18 @@ fn a_long_conversation_is_summed_up_paid_for_and_can_be_taken_back() {
         row["costUsd"].as_f64().unwrap() > 0.0 && used["today"]["tokens"].as_u64().unwrap() > 10_000,
         "{used}"
     );
+    assert!(row.get("turns").is_none() && used["total"].get("turns").is_none(), "calls are counted: {used}");
+    assert_eq!(used["total"]["calls"], row["calls"], "{used}");
     let days = workspace.nexus(&["usage", "--json"]).json();
+    let tokens = |sum: &Value| {
+        ["inputTokens", "cachedInputTokens", "outputTokens"].map(|name| sum[name].as_u64().unwrap())
+    };
+    let models = workspace.nexus(&["usage", "--by", "model", "--json"]).json();
+    for rows in [&days["days"], &models["models"]] {
+        let paid = rows.as_array().unwrap().iter().find(|row| row["provider"] == "anthropic").unwrap();
+        assert_eq!(tokens(paid), tokens(row), "summaries are in both: {rows} {used}");
+        assert_eq!(tokens(paid).iter().sum::<u64>(), days["today"]["tokens"].as_u64().unwrap(), "{days}");
+    }
     assert!(days["days"].as_array().unwrap().iter().any(|day| day["provider"] == "anthropic"), "{days}");
     assert!(workspace.nexus(&["usage", "--by", "model"]).ok().stdout.contains("anthropic/scripted-1"));
     // Taken back through the daemon that holds the workspace.

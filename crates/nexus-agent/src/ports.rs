@@ -2,7 +2,10 @@
 //! tell about progress, somebody to ask, and those who stand around its steps. The session room and
 //! the runtime implement them.
 
+use std::time::Duration;
+
 use async_trait::async_trait;
+use nexus_base::clock::Timestamp;
 use nexus_base::id::{MessageId, RequestId, SessionLabel, ToolCallId};
 use nexus_llm::{ModelName, Usage};
 use nexus_protocol::tool::ToolOutput;
@@ -53,6 +56,22 @@ pub enum CallEnd {
     Interrupted,
 }
 
+/// When a call ran: it may have waited for the calls before it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct CallSpan {
+    /// When it began.
+    pub began: Timestamp,
+    /// How long it took, whatever the wall clock did meanwhile.
+    pub took: Duration,
+}
+
+impl CallSpan {
+    /// A call that was answered without being run.
+    pub fn nothing() -> Self {
+        Self { began: Timestamp::now(), took: Duration::ZERO }
+    }
+}
+
 /// Keeps what a turn does, durably enough that a killed process can go on from it.
 #[async_trait]
 pub trait Ledger: Send + Sync {
@@ -65,12 +84,13 @@ pub trait Ledger: Send + Sync {
     /// Keeps a compaction; from now on the turns it stands for are sent as its summary.
     async fn record_compaction(&self, compacted: &Compacted) -> Result<(), LedgerError>;
 
-    /// Writes a call's result.
+    /// Writes a call's result, and when it ran if that is known.
     async fn record_result(
         &self,
         call: &ToolCallId,
         output: &ToolOutput,
         end: CallEnd,
+        span: Option<CallSpan>,
     ) -> Result<(), LedgerError>;
 
     /// Keeps the texts that a turn shares with others, as JSON under their id.

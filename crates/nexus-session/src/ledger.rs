@@ -1,7 +1,7 @@
 //! The turn's ledger over `agents.db`.
 
 use async_trait::async_trait;
-use nexus_agent::ports::{CallEnd, Ledger, LedgerError, Step};
+use nexus_agent::ports::{CallEnd, CallSpan, Ledger, LedgerError, Step};
 use nexus_agent::{Compacted, CompactionCause};
 use nexus_base::id::{SessionLabel, ToolCallId, TurnId};
 use nexus_protocol::tool::ToolOutput;
@@ -43,6 +43,7 @@ impl Ledger for TurnLedger {
         call: &ToolCallId,
         output: &ToolOutput,
         end: CallEnd,
+        span: Option<CallSpan>,
     ) -> Result<(), LedgerError> {
         let status = match (end, output.is_error) {
             (CallEnd::Interrupted, _) => CallStatus::Interrupted,
@@ -50,7 +51,7 @@ impl Ledger for TurnLedger {
             (CallEnd::Ran, false) => CallStatus::Completed,
         };
         self.agents
-            .record_result(call, status, output.text.clone())
+            .record_result(call, status, output.text.clone(), span.map(|span| (span.began, span.took)))
             .await
             .map_err(|error| ledger_error(&error))
     }

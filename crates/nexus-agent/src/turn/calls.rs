@@ -4,13 +4,14 @@ mod together;
 
 use std::time::Instant;
 
+use nexus_base::clock::Timestamp;
 use nexus_protocol::tool::{Replay, ToolOutput};
 
 use super::{Agent, Role, TurnInput};
 use crate::budget::Meter;
 use crate::coordination::{self, WAIT};
 use crate::history::{OUTCOME_UNKNOWN, PastCall};
-use crate::ports::{Call, CallEnd, Gate, LedgerError, Progress};
+use crate::ports::{Call, CallEnd, CallSpan, Gate, LedgerError, Progress};
 use crate::scope::{Done, Scope};
 use crate::taint::Level;
 use crate::toolbox;
@@ -45,7 +46,7 @@ struct Ran {
     recorded: bool,
     /// The model asked to wait.
     waits: bool,
-    milliseconds: u64,
+    span: CallSpan,
 }
 
 impl Ran {
@@ -57,7 +58,7 @@ impl Ran {
             was_cut_off: false,
             recorded: false,
             waits: false,
-            milliseconds: 0,
+            span: CallSpan::nothing(),
         }
     }
 }
@@ -84,8 +85,8 @@ impl Agent {
                 }
                 Replay::Unsafe => {
                     self.parts.toolbox.settle(&call, &input.run).await?;
-                    self.answer(&call, ToolOutput::error(OUTCOME_UNKNOWN), CallEnd::Interrupted, input)
-                        .await?;
+                    let unknown = ToolOutput::error(OUTCOME_UNKNOWN);
+                    self.answer(&call, unknown, CallEnd::Interrupted, None, input).await?;
                 }
             }
         }
@@ -122,7 +123,8 @@ impl Agent {
             }
             if let Some(reason) = stopped {
                 for call in &rest[group.len()..] {
-                    self.answer(call, not_run(&reason), CallEnd::Ran, input).await?;
+                    let span = Some(CallSpan::nothing());
+                    self.answer(call, not_run(&reason), CallEnd::Ran, span, input).await?;
                 }
                 return Ok(outcome);
             }
@@ -172,7 +174,7 @@ impl Agent {
             return Ok(Ran::own(not_run(STOPPED)));
         }
         (input.progress)(Progress::CallStarted { call });
-        let started = Instant::now();
+        let (began, started) = (Timestamp::now(), Instant::now());
         let mut ran = if let Gate::Refused { reason } = gate {
             Ran::own(ToolOutput::error(reason))
         } else if call.tool == WAIT && input.role == Role::Manager {
@@ -203,13 +205,13 @@ impl Agent {
             let was_cut_off = input.cancel.is_cancelled() && output.is_error;
             Ran { used_tool: true, was_cut_off, untrusted, ..Ran::own(output) }
         };
-        ran.milliseconds = u64::try_from(started.elapsed().as_millis()).unwrap_or(u64::MAX);
+        ran.span = CallSpan { began, took: started.elapsed() };
         Ok(ran)
     }
 
     /// Writes down what a call gave; returns whether the model asked to wait.
     async fn conclude(&self, call: &Call, ran: Ran, input: &mut TurnInput<'_>) -> Result<bool, LedgerError> {
-        let Ran { mut output, untrusted, used_tool, was_cut_off, recorded, waits, milliseconds } = ran;
+        let Ran { mut output, untrusted, used_tool, was_cut_off, recorded, waits, span } = ran;
         if untrusted.is_some_and(|source| input.run.taint.add(&source))
             && let Some(sources) = input.run.taint.stored()
         {
@@ -224,8 +226,9 @@ impl Agent {
             input.current.resolve(&call.id, output.text, is_error);
         } else {
             let end = if was_cut_off { CallEnd::Interrupted } else { CallEnd::Ran };
-            self.answer(call, output, end, input).await?;
+            self.answer(call, output, end, Some(span), input).await?;
         }
+        let milliseconds = u64::try_from(span.took.as_millis()).unwrap_or(u64::MAX);
         (input.progress)(Progress::CallEnded { call, is_error, milliseconds });
         Ok(waits)
     }
@@ -236,9 +239,10 @@ impl Agent {
         call: &Call,
         output: ToolOutput,
         end: CallEnd,
+        span: Option<CallSpan>,
         input: &mut TurnInput<'_>,
     ) -> Result<(), LedgerError> {
-        input.ledger.record_result(&call.id, &output, end).await?;
+        input.ledger.record_result(&call.id, &output, end, span).await?;
         input.current.resolve(&call.id, output.text, output.is_error);
         Ok(())
     }

@@ -176,7 +176,7 @@ async fn a_refused_wait_does_not_end_the_turn_after_a_restart() {
         acts: false,
     };
     agents.record_step(step).await.unwrap();
-    agents.record_result(&call, CallStatus::Failed, "nothing to wait for".into()).await.unwrap();
+    agents.record_result(&call, CallStatus::Failed, "nothing to wait for".into(), None).await.unwrap();
     first_life.store.close().await;
 
     let script = Script::new(vec![("nothing to wait for", vec![Act::Say("Then I answer.")])]);

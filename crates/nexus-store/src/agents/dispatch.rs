@@ -82,7 +82,7 @@ impl Agents {
                         now.0,
                     ])?;
                 queue::insert(connection, &new.task, now)?;
-                ledger::set_result(connection, &new.call, CallStatus::Completed, &new.result, now)?;
+                ledger::set_result(connection, &new.call, CallStatus::Completed, &new.result, (Some(now), now))?;
                 connection
                     .prepare_cached("UPDATE tool_calls SET spawned_session_label = ?2 WHERE id = ?1")?
                     .execute(params![new.call.as_str(), new.label.as_str()])?;
@@ -103,7 +103,13 @@ impl Agents {
             .write(Sync::Normal, move |connection| {
                 let now = Timestamp::now();
                 queue::insert(connection, &new.item, now)?;
-                ledger::set_result(connection, &new.call, CallStatus::Completed, &new.result, now)?;
+                ledger::set_result(
+                    connection,
+                    &new.call,
+                    CallStatus::Completed,
+                    &new.result,
+                    (Some(now), now),
+                )?;
                 Ok(())
             })
             .await

@@ -1,5 +1,7 @@
 //! The ledger inside a turn: what the model said and the calls it made, written before they run (S5).
 
+use std::time::Duration;
+
 use nexus_base::clock::Timestamp;
 use nexus_base::failpoint;
 use nexus_base::id::{MessageId, ToolCallId, TurnId};
@@ -89,7 +91,7 @@ impl Agents {
         Ok(())
     }
 
-    /// Writes a call's result.
+    /// Writes a call's result, and when it began and how long it took if that is known.
     ///
     /// # Errors
     /// The database cannot be written.
@@ -98,11 +100,14 @@ impl Agents {
         call: &ToolCallId,
         status: CallStatus,
         result: String,
+        span: Option<(Timestamp, Duration)>,
     ) -> Result<(), StoreError> {
         let call = call.clone();
         self.database
             .write(Sync::Normal, move |connection| {
-                set_result(connection, &call, status, &result, Timestamp::now())?;
+                let began = span.map(|(began, _)| began);
+                let ended = span.map_or_else(Timestamp::now, |(began, took)| began.plus(took));
+                set_result(connection, &call, status, &result, (began, ended))?;
                 failpoint::hit("s5.result.before_commit");
                 Ok(())
             })
@@ -162,10 +167,14 @@ pub(super) fn set_result(
     call: &ToolCallId,
     status: CallStatus,
     result: &str,
-    now: Timestamp,
+    (began, ended): (Option<Timestamp>, Timestamp),
 ) -> rusqlite::Result<()> {
+    // Until then the call's beginning is when it was written down; it may have waited for others.
     connection
-        .prepare_cached("UPDATE tool_calls SET status = ?2, result = ?3, completed_at = ?4 WHERE id = ?1")?
-        .execute(params![call.as_str(), status, result, now.0])?;
+        .prepare_cached(
+            "UPDATE tool_calls SET status = ?2, result = ?3, completed_at = ?4, \
+             started_at = coalesce(?5, started_at) WHERE id = ?1",
+        )?
+        .execute(params![call.as_str(), status, result, ended.0, began.map(|began| began.0)])?;
     Ok(())
 }

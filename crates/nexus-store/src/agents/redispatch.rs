@@ -67,7 +67,13 @@ impl Agents {
                     return Ok(false);
                 }
                 queue::insert(connection, &new.task, now)?;
-                ledger::set_result(connection, &new.call, CallStatus::Completed, &new.result, now)?;
+                ledger::set_result(
+                    connection,
+                    &new.call,
+                    CallStatus::Completed,
+                    &new.result,
+                    (Some(now), now),
+                )?;
                 connection
                     .prepare_cached("UPDATE tool_calls SET spawned_session_label = ?2 WHERE id = ?1")?
                     .execute(params![new.call.as_str(), new.label.as_str()])?;

@@ -103,3 +103,28 @@ fn calls_that_look_overlap_and_the_others_keep_their_place() {
     assert_eq!(calls, expected, "{tree}");
     daemon.stop();
 }
+
+#[test]
+fn a_call_that_waited_for_another_shows_its_own_time() {
+    let work = Reply::calls("bash", &json!({"command": "sleep 0.4"}))
+        .call("write", &json!({"path": "note.md", "content": "after it"}))
+        .call("read", &json!({"path": "note.md"}));
+    let server = model(work);
+    let workspace = crate::scripted::workspace(&server);
+    let daemon = Daemon::start(&workspace, &DaemonOptions::default());
+    let accepted = daemon.post("/api/chat", &json!({ "message": "work" })).json();
+    let request = accepted["requestId"].as_str().unwrap();
+    let tree = nexus_testkit::until("the worker's trace", Duration::from_secs(20), || {
+        let trace = daemon.get(&format!("/api/requests/{request}")).json();
+        trace["children"].get(0).filter(|child| child["status"] == "completed").cloned()
+    });
+    let took: Vec<u64> = tree["toolCalls"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|call| call["durationMs"].as_u64().unwrap())
+        .collect();
+    assert_eq!(took.len(), 3, "{tree}");
+    assert!(took[0] >= 400 && took[1] < 400 && took[2] < 400, "{took:?}");
+    daemon.stop();
+}

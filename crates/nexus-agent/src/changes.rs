@@ -53,6 +53,15 @@ pub(crate) enum Image {
     Unknown,
 }
 
+impl Image {
+    fn mode(&self) -> Option<u32> {
+        match self {
+            Self::Content { mode, .. } => Some(*mode),
+            Self::Absent | Self::NotKept | Self::Unknown => None,
+        }
+    }
+}
+
 /// One file that changed.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Entry {

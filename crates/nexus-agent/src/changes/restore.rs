@@ -179,7 +179,12 @@ pub fn undo(layout: &Layout, request: Option<&str>, force: Force) -> Result<Rest
             before if before == now => restored.unchanged.push(path),
             before => {
                 if now != after && force == Force::No {
-                    let diff = difference(&read(&jail, &inside), &content_of(&run, &before)?);
+                    let mut diff = difference(&read(&jail, &inside), &content_of(&run, &before)?);
+                    if let (Some(now), Some(before)) = (now.mode(), before.mode())
+                        && now != before
+                    {
+                        diff.push_str(&format!("\nmode {now:o} becomes {before:o}"));
+                    }
                     conflicts.push(Conflict { path: path.clone(), diff });
                 }
                 work.push(Work { jail, inside, path, before });
@@ -276,7 +281,7 @@ impl Changes {
                         jail.create_dir_all(parent, 0o755)?;
                     }
                     let content = content_of(run, &before)?;
-                    jail.write_atomic(&inside, &content, mode, Durability::PowerLoss)?;
+                    jail.write_atomic_with_mode(&inside, &content, mode, Durability::PowerLoss)?;
                     restored.restored.push(path);
                 }
                 Image::NotKept | Image::Unknown => restored.not_kept.push(path),

@@ -55,16 +55,41 @@ impl Jail {
         mode: u32,
         durability: Durability,
     ) -> Result<(), JailError> {
+        self.replace(path, content, mode_of(mode), durability, |found| found)
+    }
+
+    /// Replaces the file at `path`, or makes it, in one step; afterwards it has `mode` in any case.
+    ///
+    /// # Errors
+    /// See [`JailError`]; the old file is then untouched.
+    pub fn write_atomic_with_mode(
+        &self,
+        path: impl AsRef<Path>,
+        content: &[u8],
+        mode: u32,
+        durability: Durability,
+    ) -> Result<(), JailError> {
+        self.replace(path, content, mode_of(mode), durability, |_| mode_of(mode))
+    }
+
+    fn replace(
+        &self,
+        path: impl AsRef<Path>,
+        content: &[u8],
+        mode: Mode,
+        durability: Durability,
+        mode_instead_of: impl FnOnce(Mode) -> Mode,
+    ) -> Result<(), JailError> {
         let path = check_relative(path)?;
         let (folder, name) = self.folder_and_name(&path)?;
         let failed = |errno| JailError::from_errno("writing", path.as_path(), errno);
         let mode = match rustix::fs::statat(&folder, name, AtFlags::SYMLINK_NOFOLLOW) {
             Ok(stat) => match FileType::from_raw_mode(stat.st_mode) {
-                FileType::RegularFile => Mode::from_raw_mode(stat.st_mode),
+                FileType::RegularFile => mode_instead_of(Mode::from_raw_mode(stat.st_mode)),
                 FileType::Symlink => return Err(JailError::Symlink { path: path.into() }),
                 _ => return Err(JailError::NotAFile { path: path.into() }),
             },
-            Err(Errno::NOENT) => mode_of(mode),
+            Err(Errno::NOENT) => mode,
             Err(errno) => return Err(failed(errno)),
         };
         let staged = Staged::write(&folder, &path, content, mode, durability)?;

@@ -1,5 +1,7 @@
 //! `nexus undo` through the real binary: what a run changed is as it was, or nothing is touched.
 
+use std::os::unix::fs::PermissionsExt;
+
 use nexus_testkit::{Daemon, DaemonOptions};
 use serde_json::json;
 
@@ -50,6 +52,28 @@ fn a_run_is_taken_back_and_kept_from_overwriting() {
     daemon.stop();
     workspace.nexus(&["undo", undone["undo"].as_str().unwrap()]).ok();
     assert_eq!(workspace.file("home/notes.md"), "one\n2\nthree\nmine\n");
+}
+
+#[test]
+fn permissions_come_back_as_well() {
+    let scripted = Scripted::start(|workspace| {
+        workspace.write("home/tool.sh", "echo one\n");
+        workspace.write("home/kept.sh", "echo two\n");
+    });
+    let workspace = &scripted.workspace;
+    let mode = |name: &str| std::fs::metadata(workspace.path(name)).unwrap().permissions().mode() & 0o777;
+    let before = [mode("home/tool.sh"), mode("home/kept.sh")];
+    let done = scripted.work(&json!([
+        ["bash", {"command": "chmod 755 tool.sh kept.sh; echo more >> tool.sh"}],
+    ]));
+    assert_eq!([mode("home/tool.sh"), mode("home/kept.sh")], [0o755, 0o755], "{done:?}");
+    let undone = workspace.nexus(&["undo", &done.request, "--json"]).json();
+    assert_eq!(undone["restored"].as_array().unwrap().len(), 2, "{undone}");
+    assert_eq!([mode("home/tool.sh"), mode("home/kept.sh")], before);
+    assert_eq!(workspace.file("home/tool.sh"), "echo one\n");
+    // Undoing the undo makes them programs again.
+    workspace.nexus(&["undo", undone["undo"].as_str().unwrap()]).ok();
+    assert_eq!([mode("home/tool.sh"), mode("home/kept.sh")], [0o755, 0o755]);
 }
 
 /// The file as it was is on disk before the effect, wherever the daemon dies.

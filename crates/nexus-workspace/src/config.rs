@@ -15,7 +15,7 @@ mod schema;
 mod settings;
 
 pub use document::{Document, LARGEST_DOCUMENT};
-pub use edit::{keep_last_good, parse_value, rotate_token, set};
+pub use edit::{is_known, keep_last_good, known_keys, lacks_token, parse_value, rotate_token, set};
 pub use error::{ConfigError, Problem};
 pub use resolve::{ListedValue, Loaded, Overrides, Source, load, resolve};
 pub use schema::schema;

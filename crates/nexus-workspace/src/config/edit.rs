@@ -17,6 +17,8 @@ use crate::trust::Trust;
 
 /// The only key whose value is a secret.
 const TOKEN_KEY: &str = "runtime.auth.token";
+/// Random bytes in the owner's token.
+const TOKEN_BYTES: usize = 24;
 /// Longest value given on a command line, in bytes.
 const LONGEST_VALUE: usize = 64 * 1024;
 
@@ -57,13 +59,35 @@ pub fn set(layout: &Layout, key: &str, value: Value) -> Result<Loaded, ConfigErr
     if !is_settable(key) {
         return Err(invalid(Problem::new(key, "is not a known key", "see `nexus config list`")));
     }
-    edit(
-        layout,
-        key,
-        |document| {
-            if value.is_null() { document.remove(key).map(drop) } else { document.set(key, value) }
-        },
-    )
+    let token = random_hex(TOKEN_BYTES).map_err(ConfigError::Random)?;
+    edit(layout, key, |document| {
+        if value.is_null() {
+            document.remove(key)?;
+        } else {
+            document.set(key, value)?;
+        }
+        // A document without a token cannot be mended one key at a time: making one needs the rest to be
+        // right, and any other change needs the token.
+        if document.get(TOKEN_KEY).is_none() {
+            document.set(TOKEN_KEY, json!(token))?;
+        }
+        Ok(())
+    })
+}
+
+/// Returns whether the document has no token of the owner's; a change of any key then makes one.
+pub fn lacks_token(layout: &Layout) -> bool {
+    read(layout).is_ok_and(|document| document.get(TOKEN_KEY).is_none())
+}
+
+/// Returns every key there is; a `*` stands for a name of the person's choice.
+pub fn known_keys() -> impl Iterator<Item = &'static str> {
+    FIELDS.iter().map(|field| field.key)
+}
+
+/// Returns whether a key, or a section of keys, is known.
+pub fn is_known(key: &str) -> bool {
+    is_settable(key)
 }
 
 /// Gives the owner a new token; the old one is worth nothing once the daemon has reloaded.
@@ -71,7 +95,7 @@ pub fn set(layout: &Layout, key: &str, value: Value) -> Result<Loaded, ConfigErr
 /// # Errors
 /// The rest of the document is not valid, or the file cannot be written.
 pub fn rotate_token(layout: &Layout) -> Result<Loaded, ConfigError> {
-    let token = random_hex(24).map_err(ConfigError::Random)?;
+    let token = random_hex(TOKEN_BYTES).map_err(ConfigError::Random)?;
     edit(layout, TOKEN_KEY, |document| document.set(TOKEN_KEY, json!(token)))
 }
 

@@ -9,6 +9,9 @@ use crate::context::{Context, client_failure, config_failure};
 use crate::failure::{Exit, Failure, Outcome};
 use crate::output::{self, Format};
 
+/// Keys that a running daemon reads only when it starts.
+const NEEDS_A_START: [&str; 2] = ["runtime.port", "runtime.bind"];
+
 /// Arguments of `nexus config`.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  nexus config list\n  nexus config set agent.model claude-sonnet-4-5")]
@@ -41,7 +44,7 @@ enum Command {
         #[arg(long)]
         json: bool,
     },
-    /// List every value and where it comes from
+    /// List every key, its value and where that comes from
     #[command(after_help = "Example:\n  nexus config list --json")]
     List {
         /// Print JSON
@@ -74,7 +77,8 @@ pub(crate) fn run(context: &Context, arguments: &Arguments) -> Outcome {
 fn get(context: &Context, key: &str, format: Format) -> Outcome {
     let loaded = context.loaded(&context.existing()?)?;
     let value = loaded.get(key).ok_or_else(|| {
-        Failure::new(format!("{} is not set", output::shorten(key, 100)))
+        let what = if config::is_known(key) { "is not set" } else { "is not a known key" };
+        Failure::new(format!("{} {what}", output::shorten(key, 100)))
             .hint("nexus config list shows every key")
             .exit(Exit::Missing)
     })?;
@@ -87,17 +91,29 @@ fn get(context: &Context, key: &str, format: Format) -> Outcome {
 fn set(context: &Context, key: &str, text: &str, format: Format) -> Outcome {
     let layout = context.existing()?;
     let value = config::parse_value(key, text).map_err(|error| config_failure(&error))?;
+    let lacked_token = config::lacks_token(&layout);
     let loaded = config::set(&layout, key, value).map_err(|error| config_failure(&error))?;
     let value = loaded.get(key);
     let running = nexus_base::lock::holder(&layout.lock()).is_some();
+    if lacked_token {
+        output::remark(&format!("{} had no token and has one now", layout.config().display()));
+    }
+    let restart_needed = running && NEEDS_A_START.contains(&key);
     if format == Format::Json {
-        return output::json(&json!({ "key": key, "value": value, "reloadNeeded": running }));
+        let reload_needed = running && !restart_needed;
+        return output::json(&json!({
+            "key": key, "value": value, "reloadNeeded": reload_needed, "restartNeeded": restart_needed,
+        }));
     }
     output::line(&match value {
         Some(value) => format!("{key} = {}", plain(&value)),
         None => format!("{key} is no longer set"),
     })?;
-    if running {
+    if restart_needed {
+        output::remark(
+            "hint: the running daemon keeps the old one; nexus stop and nexus start make it use this",
+        );
+    } else if running {
         output::remark("hint: nexus config reload makes the running daemon use it");
     }
     Ok(())
@@ -105,21 +121,35 @@ fn set(context: &Context, key: &str, text: &str, format: Format) -> Outcome {
 
 fn list(context: &Context, format: Format) -> Outcome {
     let loaded = context.loaded(&context.existing()?)?;
+    let unset: Vec<&str> = config::known_keys().filter(|key| !is_listed(&loaded, key)).collect();
     if format == Format::Json {
-        return output::json(&json!({ "values": loaded.values, "warnings": loaded.warnings }));
+        let (values, warnings) = (&loaded.values, &loaded.warnings);
+        return output::json(&json!({ "values": values, "unset": unset, "warnings": warnings }));
     }
-    let rows = loaded
+    let mut rows: Vec<Vec<String>> = loaded
         .values
         .iter()
         .map(|listed| {
             vec![listed.key.clone(), plain(&listed.value), format!("{:?}", listed.source).to_lowercase()]
         })
         .collect();
+    rows.extend(unset.into_iter().map(|key| vec![key.to_owned(), "-".to_owned(), "unset".to_owned()]));
+    rows.sort_unstable();
     output::table(&["KEY", "VALUE", "FROM"], rows)?;
     for warning in &loaded.warnings {
         output::remark(&format!("warning: {warning}; {}", warning.fix));
     }
     Ok(())
+}
+
+/// Tells whether a key, or one with a name in place of its `*`, or one inside it, is among the values.
+fn is_listed(loaded: &config::Loaded, key: &str) -> bool {
+    let parts: Vec<&str> = key.split('.').collect();
+    loaded.values.iter().any(|listed| {
+        let given: Vec<&str> = listed.key.split('.').collect();
+        given.len() >= parts.len()
+            && parts.iter().zip(&given).all(|(part, given)| *part == "*" || part == given)
+    })
 }
 
 fn reload(context: &Context) -> Outcome {

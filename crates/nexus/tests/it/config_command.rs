@@ -57,6 +57,38 @@ fn the_token_never_shows_and_cannot_be_typed() {
 }
 
 #[test]
+fn a_file_with_a_slip_and_no_token_is_mended_by_what_the_hints_say() {
+    let workspace = workspace();
+    workspace.write("state/config.json", r#"{"runtime":{"port":"x"}}"#);
+    let refused = workspace.nexus(&["config", "list"]);
+    assert!(refused.stderr.contains("runtime.port"), "{refused:?}");
+    let mended = workspace.nexus(&["config", "set", "runtime.port", "18801"]).ok();
+    assert!(mended.stderr.contains("had no token and has one now"), "{mended:?}");
+    assert_eq!(workspace.nexus(&["config", "get", "runtime.port"]).ok().stdout, "18801\n");
+    assert!(workspace.token().len() >= 48);
+    assert!(workspace.nexus(&["config", "set", "runtime.port", "18802"]).ok().stderr.is_empty());
+}
+
+#[test]
+fn every_key_is_listed_and_a_wrong_one_is_told_from_one_that_is_not_set() {
+    let workspace = workspace();
+    let table = workspace.nexus(&["config", "list"]).ok().stdout;
+    assert!(table.lines().any(|line| line.starts_with("agent.model ") && line.ends_with("unset")), "{table}");
+    let listed = workspace.nexus(&["config", "list", "--json"]).json();
+    let unset = listed["unset"].as_array().unwrap();
+    assert!(unset.contains(&serde_json::json!("agent.model")), "{listed}");
+    for value in listed["values"].as_array().unwrap() {
+        assert!(!unset.contains(&value["key"]), "{value}");
+    }
+    let get = |key: &str| workspace.nexus(&["config", "get", key]);
+    assert!(get("agent.model").stderr.contains("agent.model is not set"));
+    for key in ["nope.x", "runtime.nope"] {
+        let told = get(key);
+        assert!(told.code() == Some(3) && told.stderr.contains("is not a known key"), "{told:?}");
+    }
+}
+
+#[test]
 fn what_is_not_there_exits_three() {
     let workspace = workspace();
     assert_eq!(workspace.nexus(&["config", "get", "agent.model"]).code(), Some(3));

@@ -344,5 +344,9 @@ mod tests {
         assert_eq!(view(None), ShellView::Writable);
         assert_eq!(view(Some("engineer")), ShellView::Writable);
         assert!(matches!(view(Some("tester")), ShellView::ReadOnly { reason } if reason.contains("tester")));
+        std::fs::write(project.tasks(), "{oops").unwrap();
+        assert!(
+            matches!(view(None), ShellView::ReadOnly { reason } if reason.contains("tasks.json is damaged"))
+        );
     }
 }

@@ -162,7 +162,7 @@ fn a_conversation_tells_of_damage_beside_what_it_does() {
         decided.contains("tasks.json is damaged") && decided.contains("Not done: [d] records"),
         "{decided}"
     );
-    // The agent cannot be asked about files it cannot read, and nothing of it was taken for a name.
+    // A tag is no answer to the guide's question who it is to be.
     let identity = workspace.nexus(&["identity", "--json"]).ok().stdout;
     assert!(!identity.contains("\"x\""), "{identity}");
     daemon.stop();

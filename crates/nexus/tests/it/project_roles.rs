@@ -144,12 +144,17 @@ impl Shop {
 #[test]
 fn a_package_and_tiers_make_the_roles_and_bounded_ones_go_on_only_where_nobody_else_was() {
     let shop = Shop::open();
+    plant(&shop.root().join(".nexus/memory/shop-hours.md"), "Open at nine.\n");
     let owned =
         |title: &str, owner: &str| json!({ "title": title, "context": "It is a.txt.", "owner": owner });
 
     // Roles come from the package and run on the model of their tier.
     assert!(!shop.task(&owned("Make it", "engineer")), "nobody was there before");
     let asked = shop.server.asked();
+    assert!(
+        asked[0].contains("<project_session>") && asked[0].contains("shop-hours.md"),
+        "Lead is told what is there"
+    );
     let engineer = asked.iter().find(|asked| !asked.has_tool("wait")).unwrap();
     assert!(engineer.system().contains(SIGN), "{}", engineer.system());
     assert_eq!(engineer.model(), "ordinary");

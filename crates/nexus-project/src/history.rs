@@ -97,7 +97,7 @@ impl Project {
         let index = self.indexed()?;
         let found = match index.as_ref() {
             Some(index) => search::run(index, &self.history(), query, last),
-            None => Ok(Found::default()),
+            None => Ok(Found::nothing()),
         };
         drop(unchanged);
         found

@@ -13,7 +13,7 @@ use std::path::Path;
 use nexus_protocol::tool::{ToolHints, ToolOutput};
 use serde_json::{Map, Value};
 
-use crate::{Project, ProjectError};
+use crate::{Project, ProjectError, document};
 use arguments::Arguments;
 pub use specs::spec;
 
@@ -122,12 +122,7 @@ impl Tool {
 /// # Errors
 /// See [`ProjectError`]; state is as it was before.
 pub fn call(project: &Project, tool: Tool, parameters: &Map<String, Value>) -> Result<Value, ProjectError> {
-    let arguments = Arguments::new(parameters)?;
-    match project.check() {
-        // The contract lets this one leave out what cannot be read.
-        Err(ProjectError::File(_)) if tool == Tool::Context => {}
-        checked => drop(checked?),
-    }
+    let arguments = checked(project, tool, parameters)?;
     match tool {
         Tool::PlanStart => plan::start(project, &arguments),
         Tool::PlanStatus => plan::status(project),
@@ -137,10 +132,28 @@ pub fn call(project: &Project, tool: Tool, parameters: &Map<String, Value>) -> R
         Tool::TaskList => task::list(project),
         Tool::TaskUpdate => task::update(project, &arguments),
         Tool::TaskClose => cycle::close(project),
-        Tool::HistorySearch => cycle::search(project, &arguments),
+        Tool::HistorySearch => {
+            let text = cycle::search(project, &arguments)?;
+            serde_json::from_str(&text).map_err(|error| document::damaged_by(&project.history(), &error))
+        }
         Tool::Context => Ok(cycle::context(project)),
         Tool::ArtifactWrite => artifact::write(project, &arguments),
     }
+}
+
+/// Checks what comes before every call.
+fn checked<'call>(
+    project: &Project,
+    tool: Tool,
+    parameters: &'call Map<String, Value>,
+) -> Result<Arguments<'call>, ProjectError> {
+    let arguments = Arguments::new(parameters)?;
+    match project.check() {
+        // The contract lets this one leave out what cannot be read.
+        Err(ProjectError::File(_)) if tool == Tool::Context => {}
+        checked => drop(checked?),
+    }
+    Ok(arguments)
 }
 
 /// Says whether something stands at `path`; what cannot be looked at is an error and not an absence.
@@ -161,8 +174,14 @@ fn next_id(highest: Option<u64>) -> Result<u64, ProjectError> {
 
 /// Calls a tool and renders what a model gets: the JSON of the result or of `{"error": …}`.
 pub fn answer(project: &Project, tool: Tool, parameters: &Map<String, Value>) -> ToolOutput {
-    match call(project, tool, parameters) {
-        Ok(value) => ToolOutput::ok(value.to_string()),
+    let text = match tool {
+        Tool::HistorySearch => {
+            checked(project, tool, parameters).and_then(|arguments| cycle::search(project, &arguments))
+        }
+        _ => call(project, tool, parameters).map(|value| value.to_string()),
+    };
+    match text {
+        Ok(text) => ToolOutput::ok(text),
         Err(error) => ToolOutput::error(error.to_value().to_string()),
     }
 }

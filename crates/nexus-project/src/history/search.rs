@@ -4,7 +4,7 @@ use std::fs::File;
 use std::os::unix::fs::FileExt as _;
 use std::path::Path;
 
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, json};
 
 use super::index::{Entry, Index, bits};
 use super::text::{folded, without_indentation};
@@ -15,52 +15,70 @@ const SHORTEST: u64 = 16 * 1024;
 const LONGEST: u64 = 256 * 1024;
 
 /// What a search found.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Found {
     /// Matches in all.
     pub(crate) total: usize,
-    /// Summaries of the last of them, oldest first.
-    pub(crate) cycles: Vec<Value>,
+    /// How many of them are shown: the last ones.
+    pub(crate) showing: usize,
+    /// Summaries of those, oldest first, as a JSON list. Text, since there may be as many as there are cycles.
+    pub(crate) cycles: String,
+}
+
+impl Found {
+    pub(super) fn nothing() -> Self {
+        Self { total: 0, showing: 0, cycles: "[]".to_owned() }
+    }
 }
 
 pub(super) fn run(index: &Index, path: &Path, query: &str, last: usize) -> Result<Found, ProjectError> {
-    let Some(file) = document::open(path)? else { return Ok(Found::default()) };
+    let Some(file) = document::open(path)? else { return Ok(Found::nothing()) };
     let mut buffer = Vec::new();
-    if query.is_empty() {
-        let skipped = index.count().saturating_sub(last);
-        let shown = index.entries.iter().skip(skipped);
-        let cycles = shown
-            .map(|entry| Ok(summary(&cycle(&file, path, entry, &mut buffer)?)))
-            .collect::<Result<_, ProjectError>>()?;
-        return Ok(Found { total: index.count(), cycles });
+    let (total, shown) = matches(index, &file, path, &folded(query), last)?;
+    let mut cycles = String::from("[");
+    for (number, entry) in shown.iter().rev().enumerate() {
+        if number > 0 {
+            cycles.push(',');
+        }
+        cycles.push_str(&summary(&cycle(&file, path, entry, &mut buffer)?).to_string());
     }
-    let query = folded(query);
+    cycles.push(']');
+    Ok(Found { total, showing: shown.len(), cycles })
+}
+
+/// Counts the cycles that hold a folded query, and returns the last of them, newest first.
+fn matches(
+    index: &Index,
+    file: &File,
+    path: &Path,
+    query: &str,
+    last: usize,
+) -> Result<(usize, Vec<Entry>), ProjectError> {
+    if query.is_empty() {
+        return Ok((index.count(), index.entries.iter().rev().take(last).copied().collect()));
+    }
     let wanted = bits(query.as_bytes());
-    let holding = index.words.holding(&query, index.count());
-    let lies_there = is_the_same_indented(&query);
-    let mut stretch = Stretch::new(&file, path);
-    let mut found = Found::default();
-    // From the newest backwards, so that only what is shown is kept.
+    let holding = index.words.holding(query, index.count());
+    let lies_there = is_the_same_indented(query);
+    let mut stretch = Stretch::new(file, path);
+    let mut buffer = Vec::new();
+    let (mut total, mut shown) = (0, Vec::new());
     for (number, entry, may_hold) in index.newest_first(&wanted) {
         let known = holding.as_ref().and_then(|holding| holding.get(number)).copied();
         let holds = match known {
             Some(true) => true,
             Some(false) if !entry.is_unsure => false,
             _ if !may_hold => false,
-            _ if entry.is_plain && lies_there => stretch.folded(entry)?.contains(&query),
-            _ if entry.is_plain => without_indentation(stretch.folded(entry)?).contains(&query),
-            _ => folded(&cycle(&file, path, entry, &mut buffer)?.to_string()).contains(&query),
+            _ if entry.is_plain && lies_there => stretch.folded(entry)?.contains(query),
+            _ if entry.is_plain => without_indentation(stretch.folded(entry)?).contains(query),
+            _ => folded(&cycle(file, path, entry, &mut buffer)?.to_string()).contains(query),
         };
-        if !holds {
-            continue;
-        }
-        found.total += 1;
-        if found.cycles.len() < last {
-            found.cycles.push(summary(&cycle(&file, path, entry, &mut buffer)?));
+        total += usize::from(holds);
+        if holds && shown.len() < last {
+            shown.push(*entry);
         }
     }
-    found.cycles.reverse();
-    Ok(found)
+    Ok((total, shown))
 }
 
 /// Tells whether a query occurs in the compact text of a cycle exactly when it occurs in the indented one. They differ
@@ -119,9 +137,8 @@ fn cycle(file: &File, path: &Path, entry: &Entry, buffer: &mut Vec<u8>) -> Resul
     serde_json::from_slice(buffer).map_err(|error| document::damaged_by(path, &error))
 }
 
-/// Takes no more memory than it needs: there may be as many as there are cycles.
 fn summary(cycle: &Value) -> Value {
-    let mut summary = Map::with_capacity(5);
+    let mut summary = Map::new();
     for name in ["completed_at", "branch"] {
         summary.insert(name.to_owned(), cycle.get(name).cloned().unwrap_or_else(|| Value::from("")));
     }
@@ -130,19 +147,15 @@ fn summary(cycle: &Value) -> Value {
             summary.insert("topic".to_owned(), topic.clone());
         }
         let issues = plan.get("issues").and_then(Value::as_array);
-        let mut decisions: Vec<Value> = issues.into_iter().flatten().filter_map(decision).collect();
-        decisions.shrink_to_fit();
+        let decisions: Vec<Value> = issues
+            .into_iter()
+            .flatten()
+            .filter(|issue| issue.get("decision").is_some_and(Value::is_string))
+            .map(|issue| json!({ "title": issue["title"], "decision": issue["decision"] }))
+            .collect();
         summary.insert("decisions".to_owned(), Value::Array(decisions));
     }
     let tasks = cycle.get("tasks").and_then(Value::as_array).map_or(0, Vec::len);
     summary.insert("task_count".to_owned(), Value::from(tasks));
     Value::Object(summary)
-}
-
-fn decision(issue: &Value) -> Option<Value> {
-    let decision = issue.get("decision").filter(|decision| decision.is_string())?;
-    let mut summary = Map::with_capacity(2);
-    summary.insert("title".to_owned(), issue.get("title").cloned().unwrap_or_default());
-    summary.insert("decision".to_owned(), decision.clone());
-    Some(Value::Object(summary))
 }

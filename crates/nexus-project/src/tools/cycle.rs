@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use super::arguments::Arguments;
 use super::plan::is_decided;
 use super::task::has_status;
-use crate::history::Source;
+use crate::history::{Found, Source};
 use crate::{Project, ProjectError, document};
 
 /// How many cycles a search shows unless told otherwise.
@@ -51,7 +51,8 @@ pub(super) fn close(project: &Project) -> Result<Value, ProjectError> {
     }))
 }
 
-pub(super) fn search(project: &Project, arguments: &Arguments<'_>) -> Result<Value, ProjectError> {
+/// Returns the answer as JSON text: it may tell of every cycle, and as values that would take several times the memory.
+pub(super) fn search(project: &Project, arguments: &Arguments<'_>) -> Result<String, ProjectError> {
     let query = arguments.text("query")?.unwrap_or_default();
     let last = match arguments.number("last_n")? {
         None => SHOWN,
@@ -62,10 +63,8 @@ pub(super) fn search(project: &Project, arguments: &Arguments<'_>) -> Result<Val
         }
     };
     let found = project.search(query, usize::try_from(last).unwrap_or(usize::MAX))?;
-    let mut answer = json!({ "total": found.total, "showing": found.cycles.len() });
-    // Put in after: `json!` would copy all of them.
-    answer["cycles"] = Value::Array(found.cycles);
-    Ok(answer)
+    let Found { total, showing, cycles } = found;
+    Ok(format!("{{\"total\":{total},\"showing\":{showing},\"cycles\":{cycles}}}"))
 }
 
 /// Never fails: what cannot be read is left out.

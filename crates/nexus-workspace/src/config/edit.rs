@@ -61,6 +61,7 @@ pub fn set(layout: &Layout, key: &str, value: Value) -> Result<Loaded, ConfigErr
     }
     let token = random_hex(TOKEN_BYTES).map_err(ConfigError::Random)?;
     edit(layout, key, |document| {
+        let lacked_token = document.get(TOKEN_KEY).is_none();
         if value.is_null() {
             document.remove(key)?;
         } else {
@@ -68,7 +69,7 @@ pub fn set(layout: &Layout, key: &str, value: Value) -> Result<Loaded, ConfigErr
         }
         // A document without a token cannot be mended one key at a time: making one needs the rest to be
         // right, and any other change needs the token.
-        if document.get(TOKEN_KEY).is_none() {
+        if lacked_token && document.get(TOKEN_KEY).is_none() {
             document.set(TOKEN_KEY, json!(token))?;
         }
         Ok(())

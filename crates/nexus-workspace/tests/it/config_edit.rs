@@ -111,6 +111,17 @@ fn an_edit_can_repair_a_broken_document() {
 }
 
 #[test]
+fn an_edit_of_a_document_without_a_token_makes_one() {
+    let place = Place::initialised();
+    put(place.layout.config(), r#"{"runtime": {"port": "many"}}"#);
+    assert!(nexus_workspace::config::lacks_token(&place.layout));
+    assert!(set(&place.layout, "queue.cap", json!(0)).is_err(), "a wrong value is refused as ever");
+    assert!(nexus_workspace::config::lacks_token(&place.layout), "and nothing was written");
+    set(&place.layout, "runtime.port", json!(4000)).unwrap();
+    assert_eq!(token(&place).len(), 48);
+}
+
+#[test]
 fn a_new_token_replaces_the_old_one() {
     let place = Place::initialised();
     let before = token(&place);

@@ -22,7 +22,7 @@ pub use schema::schema;
 pub use settings::{
     AclSettings, AgentSettings, AgentsSettings, AuthMode, AuthSettings, BashNetwork, BashSettings, Bind,
     BudgetSettings, BusSettings, ClockSettings, CredentialSettings, DropPolicy, LocalModelsSettings,
-    LogLevel, LoggingSettings, MemoryAgent, MemorySettings, ModelsSettings, ProviderSettings, QueueMode,
-    QueueSettings, RotationSettings, RuntimeCredentials, RuntimeSettings, Settings, Token, ToolLogPlace,
-    ToolsSettings, UnknownSenderPolicy, WebSettings,
+    LogLevel, LoggingSettings, MemoryAgent, MemorySettings, ModelsSettings, ProjectSettings,
+    ProviderSettings, QueueMode, QueueSettings, RotationSettings, RuntimeCredentials, RuntimeSettings,
+    Settings, Token, ToolLogPlace, ToolsSettings, UnknownSenderPolicy, WebSettings,
 };

@@ -1,6 +1,6 @@
 //! `nexus config`: reading, changing, and being told what is wrong.
 
-use nexus_testkit::Workspace;
+use nexus_testkit::{Daemon, DaemonOptions, Workspace};
 
 fn workspace() -> Workspace {
     Workspace::initialized(env!("CARGO_BIN_EXE_nexus"))
@@ -67,6 +67,22 @@ fn a_file_with_a_slip_and_no_token_is_mended_by_what_the_hints_say() {
     assert_eq!(workspace.nexus(&["config", "get", "runtime.port"]).ok().stdout, "18801\n");
     assert!(workspace.token().len() >= 48);
     assert!(workspace.nexus(&["config", "set", "runtime.port", "18802"]).ok().stderr.is_empty());
+}
+
+#[test]
+fn a_change_under_a_running_daemon_says_what_makes_it_count() {
+    let workspace = workspace();
+    let daemon = Daemon::start(&workspace, &DaemonOptions::default());
+    let port = workspace.nexus(&["config", "set", "runtime.port", "18801"]).ok();
+    assert!(
+        port.stderr.contains("nexus stop and nexus start") && !port.stderr.contains("reload"),
+        "{port:?}"
+    );
+    let cap = workspace.nexus(&["config", "set", "queue.cap", "7"]).ok();
+    assert!(cap.stderr.contains("nexus config reload"), "{cap:?}");
+    let told = workspace.nexus(&["config", "set", "runtime.port", "18802", "--json"]).json();
+    assert_eq!((&told["reloadNeeded"], &told["restartNeeded"]), (&false.into(), &true.into()), "{told}");
+    daemon.stop();
 }
 
 #[test]

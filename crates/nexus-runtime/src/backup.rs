@@ -245,6 +245,9 @@ fn fill(layout: &Layout, staged: &Path, home: HomeFolder) -> Result<BackupReport
             Err(error) => return Err(error.into()),
         }
     }
+    for (link, _) in found.links.iter().filter(|(path, _)| !path.contains('/')) {
+        skipped.push(format!("{link}: a link, stored as one; what it leads to stays where it is"));
+    }
     manifest.links = found.links.into_iter().map(|(path, target)| StoredLink { path, target }).collect();
     manifest.files.push(masked_config(layout, staged)?);
 

@@ -4,6 +4,7 @@
 use std::path::{Path, PathBuf};
 use std::sync::mpsc as blocking;
 
+use nexus_base::file::Durability;
 use nexus_base::redact::Redactor;
 use rustyline::completion::Completer;
 use rustyline::config::Configurer;
@@ -22,6 +23,8 @@ use crate::failure::{Failure, chain};
 
 use super::slash;
 
+/// Largest history that is looked through for keys, in bytes.
+const LARGEST_HISTORY: u64 = 32 * 1024 * 1024;
 /// Lines kept in the history file.
 const HISTORY_LENGTH: usize = 2000;
 
@@ -97,10 +100,21 @@ fn build(history: Option<&Path>) -> Result<Editor<Rules, FileHistory>, ReadlineE
     editor.bind_sequence(KeyEvent(KeyCode::Enter, Modifiers::ALT), EventHandler::Simple(Cmd::Newline));
     editor.bind_sequence(KeyEvent::ctrl('c'), EventHandler::Conditional(Box::new(ClearFirst)));
     if let Some(path) = history {
+        clean(path);
         // No history yet, or an unreadable one, is no reason not to talk.
         let _ = editor.load_history(path);
     }
     Ok(editor)
+}
+
+/// Takes keys out of a history that was written when they were still kept.
+fn clean(history: &Path) {
+    let Ok(text) = nexus_base::file::read_text(history, LARGEST_HISTORY) else { return };
+    let kept = Redactor::new().redact(&text);
+    if kept != text {
+        // Left as it is it can still be used; the next start tries again.
+        let _ = nexus_base::file::replace(history, kept.as_bytes(), 0o600, Durability::Crash);
+    }
 }
 
 fn read_lines(
@@ -207,6 +221,18 @@ impl Validator for Rules {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_history_of_old_loses_its_keys_and_nothing_else() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("history");
+        let key = format!("sk-ant-{}", "k7".repeat(12));
+        let old = format!("#V2\nhello\nmy key is {key} here\nlast\n");
+        nexus_base::file::replace(&path, old.as_bytes(), 0o600, Durability::Crash).unwrap();
+        clean(&path);
+        let text = nexus_base::file::read_text(&path, 1024).unwrap();
+        assert_eq!(text, old.replace(&key, "[redacted]"));
+    }
 
     #[test]
     fn continued_lines_lose_their_backslash() {

@@ -295,6 +295,7 @@ pub(crate) fn place(folder: &Path, path: &str) -> PathBuf {
 
 #[cfg(test)]
 mod tests {
+    use nexus_base::file::Durability;
     use serde_json::json;
 
     use super::*;
@@ -344,7 +345,7 @@ mod tests {
         assert_eq!(view(None), ShellView::Writable);
         assert_eq!(view(Some("engineer")), ShellView::Writable);
         assert!(matches!(view(Some("tester")), ShellView::ReadOnly { reason } if reason.contains("tester")));
-        std::fs::write(project.tasks(), "{oops").unwrap();
+        crate::document::write_text(&project.tasks(), "{oops", Durability::Crash).unwrap();
         assert!(
             matches!(view(None), ShellView::ReadOnly { reason } if reason.contains("tasks.json is damaged"))
         );

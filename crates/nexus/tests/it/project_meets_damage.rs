@@ -3,6 +3,7 @@
 
 use std::path::{Path, PathBuf};
 
+use nexus_base::file::{Durability, replace};
 use nexus_testkit::{Daemon, DaemonOptions, Finished, Run, Workspace};
 use serde_json::{Value, json};
 
@@ -21,7 +22,7 @@ fn project() -> (Workspace, PathBuf) {
 fn put(root: &Path, path: &str, text: &str) {
     let path = root.join(".nexus").join(path);
     std::fs::create_dir_all(path.parent().unwrap()).unwrap();
-    std::fs::write(path, text).unwrap();
+    replace(&path, text.as_bytes(), 0o644, Durability::Crash).unwrap();
 }
 
 fn hook(workspace: &Workspace, event: &str, payload: &Value, more: &[&str]) -> Finished {

@@ -42,6 +42,7 @@ pub(super) fn load(memory: &Path, history: &File, path: &Path, now: Stamp) -> Op
         .chunks_exact(8)
         .map(|word| word.try_into().map(u64::from_le_bytes).unwrap_or_default())
         .collect();
+    drop(bytes);
     let (mark, body) = words.split_at_checked(MARK)?;
     let reading = *mark.get(MARK - 2)?;
     if mark != marked(now, reading) {
@@ -69,9 +70,10 @@ pub(super) fn note(memory: &Path, index: &mut Index) {
     if is_near(index) && renew(memory, index) {
         return;
     }
-    let words: Vec<u64> = marked(index.stamp, index.reading).into_iter().chain(encode(index)).collect();
+    let mut bytes = in_bytes(&marked(index.stamp, index.reading));
+    bytes.extend(encode(index).into_iter().flat_map(u64::to_le_bytes));
     failpoint::hit("project.index.store");
-    if file::replace(memory, &in_bytes(&words), FILE_MODE, Durability::Crash).is_ok() {
+    if file::replace(memory, &bytes, FILE_MODE, Durability::Crash).is_ok() {
         index.stored = index.entries.len();
     }
     failpoint::hit("project.index.stored");

@@ -97,6 +97,10 @@ impl Words {
             return None;
         }
         let mut holding = vec![false; count];
+        // Telling that it is nowhere is faster by far than finding where it is.
+        if query.len() > LONGEST || !self.text.contains(query) {
+            return Some(holding);
+        }
         let mut missing = count;
         let mut from = 0;
         while let Some(at) = self.text.get(from..).and_then(|text| text.find(query)) {

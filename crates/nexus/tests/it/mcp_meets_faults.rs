@@ -40,6 +40,11 @@ fn fill(root: &Path) {
     assert_eq!(client.leave(), Some(0));
 }
 
+/// Puts a file there as somebody else might have left it.
+fn plant(path: &Path, text: impl AsRef<[u8]>) {
+    nexus_base::file::replace(path, text.as_ref(), 0o644, nexus_base::file::Durability::Crash).unwrap();
+}
+
 /// The files that belong to everybody.
 fn files(root: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
     ["history.json", "state/plan.json", "state/tasks.json", "state/artifacts/a.md"]
@@ -164,7 +169,7 @@ fn a_history_that_is_no_json_is_told_and_left() {
     let root = folder.path();
     let nexus = root.join(".nexus");
     std::fs::create_dir_all(nexus.join("state")).unwrap();
-    std::fs::write(nexus.join("state/tasks.json"), r#"{"goal":"g","decisions":[],"tasks":[]}"#).unwrap();
+    plant(&nexus.join("state/tasks.json"), r#"{"goal":"g","decisions":[],"tasks":[]}"#);
     let damaged: [(&[u8], &str); 6] = [
         (b"{\"schema_version\": nope, \"cycles\": []}", "line 1, column 21"),
         (b"{\"a\":[},\n \"cycles\":[]}", "line 1, column 7"),
@@ -175,7 +180,7 @@ fn a_history_that_is_no_json_is_told_and_left() {
     ];
     let mut client = Client::start(root);
     for (text, place) in damaged {
-        std::fs::write(nexus.join("history.json"), text).unwrap();
+        plant(&nexus.join("history.json"), text);
         for tool in ["history_search", "task_close"] {
             let (said, failed) = client.call(tool, &json!({}));
             let error = said["error"].as_str().unwrap_or_default();
@@ -184,7 +189,7 @@ fn a_history_that_is_no_json_is_told_and_left() {
         assert_eq!(std::fs::read(nexus.join("history.json")).unwrap(), text);
         assert!(nexus.join("state/tasks.json").exists());
     }
-    std::fs::write(nexus.join("history.json"), "{\"a\":[{}],\"cycles\":[],\"b\":true}").unwrap();
+    plant(&nexus.join("history.json"), "{\"a\":[{}],\"cycles\":[],\"b\":true}");
     assert_eq!(client.call("task_close", &json!({})).0["total_cycles"], 1);
     let history: Value = serde_json::from_slice(&std::fs::read(nexus.join("history.json")).unwrap()).unwrap();
     assert_eq!((&history["a"], &history["b"]), (&json!([{}]), &json!(true)));
@@ -202,7 +207,7 @@ fn nothing_is_written_that_could_not_be_read_again() {
     // A plan as deep as a document may be, and a cycle around it.
     let deep =
         format!("{{\"id\":1,\"topic\":\"t\",\"issues\":[],\"more\":{}{}}}", "[".repeat(126), "]".repeat(126));
-    std::fs::write(state.join("plan.json"), &deep).unwrap();
+    plant(&state.join("plan.json"), &deep);
     let start = json!({ "topic": "next", "issues": ["a"], "research_summary": "r" });
     for (tool, arguments) in [("task_close", json!({})), ("plan_start", start)] {
         let (said, failed) = client.call(tool, &arguments);
@@ -219,7 +224,7 @@ fn nothing_is_written_that_could_not_be_read_again() {
     std::fs::remove_file(state.join("plan.json")).unwrap();
     let full = "x".repeat(15 * 1024 * 1024);
     let tasks = format!("{{\"goal\":\"\",\"decisions\":[],\"tasks\":[{{\"id\":1,\"context\":\"{full}\"}}]}}");
-    std::fs::write(state.join("tasks.json"), &tasks).unwrap();
+    plant(&state.join("tasks.json"), &tasks);
     let long = json!({ "title": "t", "context": "y".repeat(1024 * 1024) });
     let (said, failed) = client.call("task_add", &long);
     let error = said["error"].as_str().unwrap_or_default();

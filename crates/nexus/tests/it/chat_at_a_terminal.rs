@@ -1,100 +1,11 @@
 //! `nexus chat` at a real terminal: what was said stands there once, several lines are one message,
 //! and leaving leaves the terminal as it was.
 
-use std::fs::{File, OpenOptions};
-use std::io::{Read, Write};
-use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
-use std::process::{Child, Command};
-use std::sync::{Arc, Mutex};
-use std::time::Duration;
+use std::os::unix::fs::PermissionsExt;
 
 use nexus_testkit::{Daemon, DaemonOptions, Workspace, until};
-use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
-use rustix::termios::{LocalModes, Winsize, tcgetattr, tcsetwinsize};
 
-const WITHIN: Duration = Duration::from_secs(30);
-
-/// The binary with a terminal of its own.
-struct Terminal {
-    child: Child,
-    near: File,
-    far: File,
-    seen: Arc<Mutex<String>>,
-}
-
-impl Terminal {
-    #[expect(clippy::disallowed_methods, reason = "a test starts the binary under test")]
-    fn run(workspace: &Workspace, arguments: &[&str]) -> Self {
-        let near = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).unwrap();
-        grantpt(&near).unwrap();
-        unlockpt(&near).unwrap();
-        let name = ptsname(&near, Vec::new()).unwrap().into_string().unwrap();
-        let noctty = i32::try_from(rustix::fs::OFlags::NOCTTY.bits()).unwrap();
-        let far = OpenOptions::new().read(true).write(true).custom_flags(noctty).open(name).unwrap();
-        tcsetwinsize(&far, Winsize { ws_row: 40, ws_col: 100, ws_xpixel: 0, ws_ypixel: 0 }).unwrap();
-        let child = Command::new(workspace.binary())
-            .args(arguments)
-            .env_clear()
-            .envs(workspace.environment().iter().map(|(name, value)| (name, value)))
-            .env("TERM", "xterm")
-            .stdin(far.try_clone().unwrap())
-            .stdout(far.try_clone().unwrap())
-            .stderr(far.try_clone().unwrap())
-            .spawn()
-            .unwrap();
-        let near = File::from(near);
-        let seen = Arc::new(Mutex::new(String::new()));
-        let mut reader = near.try_clone().unwrap();
-        let collected = Arc::clone(&seen);
-        std::thread::spawn(move || {
-            let mut buffer = [0u8; 4096];
-            while let Ok(count @ 1..) = reader.read(&mut buffer) {
-                collected.lock().unwrap().push_str(&String::from_utf8_lossy(&buffer[..count]));
-            }
-        });
-        Self { child, near, far, seen }
-    }
-
-    fn seen(&self) -> String {
-        self.seen.lock().unwrap().clone()
-    }
-
-    fn wait_for(&self, what: &str, times: usize) {
-        let found = || (self.seen().matches(what).count() >= times).then_some(());
-        until(&format!("{what:?} {times} times on the screen"), WITHIN, found);
-    }
-
-    /// Waits until the prompt has come back after some text. Keys pressed in between would meet a
-    /// terminal that belongs to nobody.
-    fn wait_for_prompt_after(&self, what: &str) {
-        let found = || {
-            let seen = self.seen();
-            let (_, rest) = seen.rsplit_once(what)?;
-            rest.contains("you> ").then_some(())
-        };
-        until(&format!("the prompt after {what:?}"), WITHIN, found);
-    }
-
-    fn press(&mut self, keys: &str) {
-        self.near.write_all(keys.as_bytes()).unwrap();
-    }
-
-    fn wait_for_exit(&mut self) -> Option<i32> {
-        until("the program to leave", WITHIN, || self.child.try_wait().unwrap()).code()
-    }
-
-    fn echoes(&self) -> bool {
-        tcgetattr(&self.far).unwrap().local_modes.contains(LocalModes::ECHO | LocalModes::ICANON)
-    }
-}
-
-impl Drop for Terminal {
-    fn drop(&mut self) {
-        // Fails only when it has ended by itself.
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
-}
+use crate::terminal::{Terminal, WITHIN};
 
 #[test]
 fn a_reply_stands_there_once_and_leaving_restores_the_terminal() {

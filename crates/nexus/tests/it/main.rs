@@ -55,6 +55,7 @@ mod scripted;
 mod sessions_are_shortened;
 mod skills_ask_first;
 mod taint_follows_files;
+mod terminal;
 mod threats;
 mod tidy;
 mod tools_at_work;

@@ -2,17 +2,15 @@
 //! is no text stops nothing.
 
 use std::ffi::OsStr;
-use std::fs::{File, OpenOptions};
 use std::io::Read as _;
 use std::os::unix::ffi::OsStrExt as _;
-use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
 use nexus_project::{Project, Tool, call};
-use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
-use rustix::termios::{Winsize, tcsetwinsize};
 use serde_json::{Value, json};
+
+use crate::terminal;
 
 const COLUMNS: u16 = 80;
 
@@ -32,16 +30,10 @@ fn command(root: &Path, arguments: &[&OsStr]) -> Command {
 
 /// Returns what the command shows at a terminal, its lines none wider than the terminal is.
 fn shown(root: &Path, arguments: &[&str]) -> String {
-    let near = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).unwrap();
-    grantpt(&near).unwrap();
-    unlockpt(&near).unwrap();
-    let name = ptsname(&near, Vec::new()).unwrap().into_string().unwrap();
-    let noctty = i32::try_from(rustix::fs::OFlags::NOCTTY.bits()).unwrap();
-    let far = OpenOptions::new().read(true).write(true).custom_flags(noctty).open(name).unwrap();
-    tcsetwinsize(&far, Winsize { ws_row: 40, ws_col: COLUMNS, ws_xpixel: 0, ws_ypixel: 0 }).unwrap();
+    let (mut near, far) = terminal::open(COLUMNS);
     let arguments: Vec<&OsStr> = arguments.iter().map(OsStr::new).collect();
     let mut child = command(root, &arguments).stdout(far).stderr(Stdio::null()).spawn().unwrap();
-    let (mut near, mut seen, mut buffer) = (File::from(near), Vec::new(), [0; 4096]);
+    let (mut seen, mut buffer) = (Vec::new(), [0; 4096]);
     // The terminal fails when nobody holds its other end any more.
     while let Ok(count @ 1..) = near.read(&mut buffer) {
         seen.extend_from_slice(&buffer[..count]);

@@ -73,11 +73,13 @@ impl Ground {
             .is_some_and(|layout| std::fs::canonicalize(layout.root()).is_ok_and(|root| root == self.root))
     }
 
-    pub(crate) fn tool_log(&self) -> ToolLog {
+    /// Returns where tool calls in projects are written down.
+    pub fn tool_log(&self) -> ToolLog {
         self.tool_log
     }
 
-    pub(crate) fn catalog(&self) -> &Catalog {
+    /// Returns the roles and skills in force.
+    pub fn catalog(&self) -> &Catalog {
         &self.catalog
     }
 

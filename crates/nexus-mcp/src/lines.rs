@@ -65,7 +65,7 @@ impl Conversation {
     }
 
     /// Waits until everything is answered; `None` when nobody is there any more.
-    async fn is_at_rest(&self) -> Option<()> {
+    async fn rest(&self) -> Option<()> {
         while self.unanswered.load(Ordering::SeqCst) > 0 {
             self.answered.notified().await;
         }
@@ -113,7 +113,7 @@ impl Transport<RoleServer> for Lines {
 
     async fn receive(&mut self) -> Option<RxJsonRpcMessage<RoleServer>> {
         loop {
-            self.conversation.is_at_rest().await?;
+            self.conversation.rest().await?;
             // An input that cannot be read has ended.
             let line = match next(&mut self.input).ok().flatten()? {
                 Incoming::Line(line) => line,

@@ -142,7 +142,7 @@ pub(crate) fn run() -> Outcome {
         Command::Skills(arguments) => commands::skills::run(&context, &arguments),
         Command::Automation(arguments) => commands::automation::run(&context, &arguments),
         Command::Memory(arguments) => commands::memory::run(&context, &arguments),
-        Command::Project(arguments) => commands::project::run(&arguments),
+        Command::Project(arguments) => commands::project::run(&context, &arguments),
         Command::Mcp(arguments) => commands::mcp::run(&context, &arguments),
         Command::Bindings(arguments) => commands::bindings::run(&context, &arguments),
         Command::Hook(arguments) => commands::hook::run(&context, &arguments),

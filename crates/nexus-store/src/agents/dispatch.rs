@@ -7,8 +7,7 @@ use rusqlite::{Connection, OptionalExtension, params};
 
 use super::Agents;
 use super::model::{
-    Aftermath, CallStatus, ItemKind, ItemMode, ItemOutcome, NewItem, Reported, SessionRecord, SessionRole,
-    TaskStatus,
+    Aftermath, ItemKind, ItemMode, ItemOutcome, NewItem, Reported, SessionRecord, SessionRole, TaskStatus,
 };
 use super::{ledger, queue, rows, session, taint};
 use crate::error::StoreError;
@@ -82,7 +81,7 @@ impl Agents {
                         now.0,
                     ])?;
                 queue::insert(connection, &new.task, now)?;
-                ledger::set_result(connection, &new.call, CallStatus::Completed, &new.result, (Some(now), now))?;
+                ledger::complete_at_once(connection, &new.call, &new.result, now)?;
                 connection
                     .prepare_cached("UPDATE tool_calls SET spawned_session_label = ?2 WHERE id = ?1")?
                     .execute(params![new.call.as_str(), new.label.as_str()])?;
@@ -103,13 +102,7 @@ impl Agents {
             .write(Sync::Normal, move |connection| {
                 let now = Timestamp::now();
                 queue::insert(connection, &new.item, now)?;
-                ledger::set_result(
-                    connection,
-                    &new.call,
-                    CallStatus::Completed,
-                    &new.result,
-                    (Some(now), now),
-                )?;
+                ledger::complete_at_once(connection, &new.call, &new.result, now)?;
                 Ok(())
             })
             .await

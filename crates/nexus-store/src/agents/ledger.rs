@@ -162,7 +162,17 @@ pub(super) fn insert_message(
     Ok(())
 }
 
-pub(super) fn set_result(
+/// Writes the result of a call that is done with being noted.
+pub(super) fn complete_at_once(
+    connection: &Connection,
+    call: &ToolCallId,
+    result: &str,
+    now: Timestamp,
+) -> rusqlite::Result<()> {
+    set_result(connection, call, CallStatus::Completed, result, (Some(now), now))
+}
+
+fn set_result(
     connection: &Connection,
     call: &ToolCallId,
     status: CallStatus,

@@ -7,7 +7,7 @@ use rusqlite::params;
 
 use super::Agents;
 use super::dispatch::outstanding;
-use super::model::{CallStatus, NewItem};
+use super::model::NewItem;
 use super::{ledger, queue};
 use crate::error::StoreError;
 use crate::writer::Sync;
@@ -67,13 +67,7 @@ impl Agents {
                     return Ok(false);
                 }
                 queue::insert(connection, &new.task, now)?;
-                ledger::set_result(
-                    connection,
-                    &new.call,
-                    CallStatus::Completed,
-                    &new.result,
-                    (Some(now), now),
-                )?;
+                ledger::complete_at_once(connection, &new.call, &new.result, now)?;
                 connection
                     .prepare_cached("UPDATE tool_calls SET spawned_session_label = ?2 WHERE id = ?1")?
                     .execute(params![new.call.as_str(), new.label.as_str()])?;

@@ -11,12 +11,13 @@ mod views;
 use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
-use nexus_project::catalog::Catalog;
-use nexus_project::harness::{HarnessId, ToolLog};
+use nexus_project::harness::HarnessId;
 use nexus_project::lifecycle::{self, Moment, Place};
 use nexus_project::{Project, ProjectError, Tool, call};
 use serde_json::{Map, Value, json};
 
+use super::bindings;
+use crate::context::Context;
 use crate::failure::{Exit, Failure, Outcome};
 use crate::output::{self, Format};
 
@@ -112,7 +113,7 @@ enum Command {
 }
 
 /// Runs `nexus project`.
-pub(crate) fn run(arguments: &Arguments) -> Outcome {
+pub(crate) fn run(context: &Context, arguments: &Arguments) -> Outcome {
     let folder = arguments.project.as_deref();
     match &arguments.command {
         Command::Init { json } => init(&here(folder)?, Format::from_flag(*json)),
@@ -122,7 +123,7 @@ pub(crate) fn run(arguments: &Arguments) -> Outcome {
         Command::History { query, last, json } => {
             views::history(&existing(folder)?, query.as_deref(), *last, Format::from_flag(*json))
         }
-        Command::Close { json } => close(&existing(folder)?, Format::from_flag(*json)),
+        Command::Close { json } => close(context, &existing(folder)?, Format::from_flag(*json)),
         Command::Gc(arguments) => gc::run(&existing(folder)?, arguments),
         Command::Conformance(arguments) => conformance::run(arguments),
         Command::Catalog(arguments) => catalog::run(arguments),
@@ -189,7 +190,7 @@ fn init(project: &Project, format: Format) -> Outcome {
     output::line(&format!("{} is a project", project.root().display()))
 }
 
-fn close(project: &Project, format: Format) -> Outcome {
+fn close(context: &Context, project: &Project, format: Format) -> Outcome {
     let plan = ask(project, Tool::PlanStatus, json!({}))?;
     let list = ask(project, Tool::TaskList, json!({}))?;
     // The tool archives a cycle in any case; one that holds nothing would stand in the history for good.
@@ -207,12 +208,11 @@ fn close(project: &Project, format: Format) -> Outcome {
             output::remark(&format!("warning: {some} tasks are not completed; they are archived as they are"))
         }
     }
+    let ground = bindings::survey(context, project.root())?;
     let closed = ask(project, Tool::TaskClose, json!({}))?;
     // A daemon that works here notices and begins a new session with its next turn.
-    let catalog = Catalog::embedded().map_err(|error| Failure::new(error.to_string()))?;
-    // Only a long log that all share is put aside here; logs of their own are for the harnesses.
-    let tool_log = ToolLog::Shared;
-    let place = Place { project, harness: &HarnessId::ours(), catalog: &catalog, tool_log };
+    let (catalog, tool_log) = (ground.catalog(), ground.tool_log());
+    let place = Place { project, harness: &HarnessId::ours(), catalog, tool_log };
     // What was kept beside plan and tasks goes with them, as after any other closing.
     let called = Map::from_iter([("tool".to_owned(), json!(Tool::TaskClose.name()))]);
     for (moment, payload) in [(Moment::PostToolUse, called), (Moment::SessionEnd, Map::new())] {

@@ -135,6 +135,11 @@ fn harnesses_share_a_log_of_calls_or_have_one_each() {
     workspace.nexus(&["config", "set", "project.tool_log", "harness"]).ok();
     used();
     assert_eq!((lines("tool-log.jsonl"), lines("claude-code/tool-log.jsonl")), (1, 1));
+    let project = nexus_project::Project::open(&root).unwrap();
+    let task = json!({ "title": "t", "context": "c" });
+    nexus_project::call(&project, nexus_project::Tool::TaskAdd, task.as_object().unwrap()).unwrap();
+    workspace.nexus(&["project", "--project", root.to_str().unwrap(), "close"]).ok();
+    assert_eq!((lines("tool-log.jsonl"), lines("nexus/tool-log.jsonl")), (1, 1));
     let wrong = workspace.nexus(&["config", "set", "project.tool_log", "../elsewhere"]);
     assert_eq!(wrong.code(), Some(1), "{}", wrong.stderr);
     assert!(wrong.stderr.contains("shared") && wrong.stderr.contains("harness"), "{}", wrong.stderr);

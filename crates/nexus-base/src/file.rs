@@ -1,9 +1,26 @@
-//! Whole-file writes that are either there or not, and say what they survive.
+//! The one way to open, make, replace and move files we write. Nothing here follows a symbolic link, on no part of
+//! the path, or opens anything but a regular file with one name: a worker or a repository may have put links, pipes
+//! and devices where our files belong. Whoever settles where files lie (a workspace's root, a project's root) resolves
+//! the links in that place once, with [`resolve`].
+//!
+//! Whole-file writes are either there or not, and say what they survive.
 
-use std::fs::{self, File, OpenOptions};
-use std::io::{self, Write};
-use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
+mod folder;
+pub(crate) mod staged;
+
+#[cfg(test)]
+mod tests;
+
+use std::fs::{self, File};
+use std::io::{self, Read as _};
+use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
+
+use rustix::fs::{AtFlags, FileType, Mode, OFlags};
+use rustix::io::Errno;
+
+use folder::Parent;
+use staged::Staged;
 
 /// What a finished write survives.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -32,21 +49,42 @@ impl FileError {
     pub fn new(action: &'static str, path: impl Into<PathBuf>, source: io::Error) -> Self {
         Self { action, path: path.into(), source }
     }
+
+    /// Returns whether nothing is there.
+    pub fn is_not_found(&self) -> bool {
+        self.source.kind() == io::ErrorKind::NotFound
+    }
 }
 
-/// What `create_once` found.
+/// What making something found.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Created {
-    /// The file was made.
+    /// It was made.
     New,
-    /// A file of that name stood there and was left alone.
+    /// Something of that name stood there and was left alone.
     AlreadyThere,
+}
+
+/// Resolves the links in a place that a person named, as far as it exists. For the roots of what we write, once, and
+/// never for a path below them.
+pub fn resolve(path: &Path) -> PathBuf {
+    let path = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
+    let mut existing = path.as_path();
+    let mut missing = Vec::new();
+    loop {
+        if let Ok(real) = existing.canonicalize() {
+            return missing.into_iter().rev().fold(real, |path, name| path.join(name));
+        }
+        let (Some(parent), Some(name)) = (existing.parent(), existing.file_name()) else { return path };
+        missing.push(name);
+        existing = parent;
+    }
 }
 
 /// Replaces the file at `path` with `content` in one step.
 ///
 /// # Errors
-/// The folder is missing, not writable or full; the old file is then untouched.
+/// The folder is missing, not writable, full or reached through a link; the old file is then untouched.
 pub fn replace(path: &Path, content: &[u8], mode: u32, durability: Durability) -> Result<(), FileError> {
     prepare(path, content, mode, durability)?.put()
 }
@@ -54,23 +92,26 @@ pub fn replace(path: &Path, content: &[u8], mode: u32, durability: Durability) -
 /// A file that is written and not yet in its place; dropped, it leaves nothing.
 #[derive(Debug)]
 pub struct Prepared {
-    staged: tempfile::NamedTempFile,
+    staged: Staged,
     path: PathBuf,
-    durability: Durability,
 }
 
 /// Writes `content` beside `path`, so that what may fail for lack of room has happened before anything
 /// changes.
 ///
 /// # Errors
-/// The folder is missing, not writable or full.
+/// The folder is missing, not writable, full or reached through a link.
 pub fn prepare(
     path: &Path,
     content: &[u8],
     mode: u32,
     durability: Durability,
 ) -> Result<Prepared, FileError> {
-    Ok(Prepared { staged: stage(path, content, mode, durability)?, path: path.to_owned(), durability })
+    let parent = Parent::of(path, "writing")?;
+    let staged = Staged::write(parent.folder, parent.name, content, mode_of(mode), durability)
+        .map_err(|error| FileError::new("writing", path, error))?;
+    crate::failpoint::hit("file.staged");
+    Ok(Prepared { staged, path: path.to_owned() })
 }
 
 impl Prepared {
@@ -79,73 +120,147 @@ impl Prepared {
     /// # Errors
     /// The folder is gone or not writable; the old file is then untouched.
     pub fn put(self) -> Result<(), FileError> {
-        let Self { staged, path, durability } = self;
-        staged.persist(&path).map_err(|error| FileError::new("writing", &path, error.error))?;
-        sync_folder_of(&path, durability)
+        // A rename replaces whatever stands at the name, a link included, and follows nothing.
+        self.staged.replace().map_err(|error| FileError::new("writing", &self.path, error))
     }
 }
 
 /// Makes the file at `path` with `content` unless something of that name stands there already.
 ///
 /// # Errors
-/// The folder is missing, not writable or full.
+/// The folder is missing, not writable, full or reached through a link.
 pub fn create_once(
     path: &Path,
     content: &[u8],
     mode: u32,
     durability: Durability,
 ) -> Result<Created, FileError> {
-    if fs::symlink_metadata(path).is_ok() {
+    let failed = |error| FileError::new("creating", path, error);
+    let parent = Parent::of(path, "creating")?;
+    if rustix::fs::statat(&parent.folder, parent.name, AtFlags::SYMLINK_NOFOLLOW).is_ok() {
         return Ok(Created::AlreadyThere);
     }
-    let staged = stage(path, content, mode, durability)?;
-    match staged.persist_noclobber(path) {
-        Ok(_) => {
-            sync_folder_of(path, durability)?;
-            Ok(Created::New)
-        }
-        Err(error) if error.error.kind() == io::ErrorKind::AlreadyExists => Ok(Created::AlreadyThere),
-        Err(error) => Err(FileError::new("creating", path, error.error)),
-    }
+    let staged =
+        Staged::write(parent.folder, parent.name, content, mode_of(mode), durability).map_err(failed)?;
+    crate::failpoint::hit("file.staged");
+    staged.create().map_err(failed)
+}
+
+/// Makes the file at `path`, which must not exist, and opens it for writing.
+///
+/// # Errors
+/// Something of that name is there, or the folder is missing, not writable or reached through a link.
+pub fn create_new(path: &Path, mode: u32) -> Result<File, FileError> {
+    open(path, OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL, mode, "creating")
 }
 
 /// Makes the folder at `path`, parents included, unless it stands there already.
 ///
 /// # Errors
-/// A file stands in the way or the parent is not writable.
+/// A file or a link stands in the way, or the parent is not writable.
 pub fn create_folder(path: &Path, mode: u32) -> Result<Created, FileError> {
-    if path.is_dir() {
-        return Ok(Created::AlreadyThere);
-    }
-    if let Some(parent) = path.parent()
-        && !parent.as_os_str().is_empty()
-        && !parent.is_dir()
-    {
-        create_folder(parent, mode)?;
-    }
-    match fs::create_dir(path) {
-        Ok(()) => {
-            fs::set_permissions(path, fs::Permissions::from_mode(mode))
-                .map_err(|error| FileError::new("setting permissions of", path, error))?;
-            Ok(Created::New)
-        }
-        Err(error) if error.kind() == io::ErrorKind::AlreadyExists && path.is_dir() => {
-            Ok(Created::AlreadyThere)
-        }
-        Err(error) => Err(FileError::new("creating folder", path, error)),
+    folder::create(path, mode_of(mode))
+}
+
+/// Opens a regular file for reading; a pipe or a device is an error at once.
+///
+/// # Errors
+/// Nothing is there, or a link, or it cannot be read.
+pub fn open_read(path: &Path) -> Result<File, FileError> {
+    let file = open_any(path, OFlags::RDONLY, Mode::empty(), "opening")?;
+    regular(&file, path)?;
+    Ok(file)
+}
+
+/// Opens a file for appending, making it with `mode` if missing.
+///
+/// # Errors
+/// The folder is missing or not writable, or something else than a file with one name stands there.
+pub fn open_append(path: &Path, mode: u32) -> Result<File, FileError> {
+    open(path, OFlags::WRONLY | OFlags::APPEND | OFlags::CREATE, mode, "opening")
+}
+
+/// Opens an existing file to be read and changed in place.
+///
+/// # Errors
+/// Nothing is there or not a file with one name, or it may not be changed.
+pub fn open_update(path: &Path) -> Result<File, FileError> {
+    open(path, OFlags::RDWR, 0, "opening")
+}
+
+/// Opens a file that processes lock, making it with `mode` if missing. Lock files may have several names: on some
+/// file systems a second name is how a lock is taken.
+///
+/// # Errors
+/// The folder is missing or not writable, or something else than a file stands there.
+pub fn open_lock(path: &Path, mode: u32) -> Result<File, FileError> {
+    let file = open_any(path, OFlags::RDWR | OFlags::CREATE, mode_of(mode), "locking")?;
+    regular(&file, path)?;
+    Ok(file)
+}
+
+/// Gives a file a second name, which must not exist.
+///
+/// # Errors
+/// Something of that name is there, the file system knows no second names, or a folder cannot be written.
+pub fn hard_link(path: &Path, second: &Path) -> Result<(), FileError> {
+    let (from, to) = (Parent::of(path, "linking")?, Parent::of(second, "linking")?);
+    rustix::fs::linkat(&from.folder, from.name, &to.folder, to.name, AtFlags::empty())
+        .map_err(|errno| FileError::new("linking", second, errno.into()))
+}
+
+/// Moves a file or folder in one step, in the place of a file of that name.
+///
+/// # Errors
+/// Nothing is there, or a folder cannot be written or is reached through a link.
+pub fn rename(from: &Path, to: &Path) -> Result<(), FileError> {
+    let (old, new) = (Parent::of(from, "moving")?, Parent::of(to, "moving")?);
+    rustix::fs::renameat(&old.folder, old.name, &new.folder, new.name)
+        .map_err(|errno| FileError::new("moving", from, errno.into()))
+}
+
+/// Removes a file or a link and says whether one was there.
+///
+/// # Errors
+/// It is a folder, or its folder cannot be written or is reached through a link.
+pub fn remove(path: &Path) -> Result<bool, FileError> {
+    let parent = match Parent::of(path, "removing") {
+        Ok(parent) => parent,
+        Err(error) if error.is_not_found() => return Ok(false),
+        Err(error) => return Err(error),
+    };
+    match rustix::fs::unlinkat(&parent.folder, parent.name, AtFlags::empty()) {
+        Ok(()) => Ok(true),
+        Err(Errno::NOENT) => Ok(false),
+        Err(errno) => Err(FileError::new("removing", path, errno.into())),
     }
 }
 
-/// Reads a text file of at most `limit` bytes.
+/// Sets the permission bits of a file or folder.
 ///
 /// # Errors
-/// The file cannot be read, is longer than `limit` or is not UTF-8.
+/// Nothing is there, or a link, or it belongs to somebody else.
+pub fn set_mode(path: &Path, mode: u32) -> Result<(), FileError> {
+    let failed = |error| FileError::new("setting permissions of", path, error);
+    let parent = Parent::of(path, "setting permissions of")?;
+    folder::set_mode(&parent, mode_of(mode)).map_err(failed)
+}
+
+/// Reads a text file of at most `limit` bytes, through links as a person may have laid them. A pipe or a device is an
+/// error at once.
+///
+/// # Errors
+/// The file cannot be read, is not a regular one, is longer than `limit` or is not UTF-8.
 pub fn read_text(path: &Path, limit: u64) -> Result<String, FileError> {
-    use std::io::Read as _;
     let failed = |error| FileError::new("reading", path, error);
+    let file = fs::OpenOptions::new()
+        .read(true)
+        .custom_flags(i32::try_from(OFlags::NONBLOCK.bits()).unwrap_or(0))
+        .open(path)
+        .map_err(failed)?;
+    regular(&file, path)?;
     let mut text = String::new();
-    let file = File::open(path).map_err(failed)?;
-    file.take(limit + 1).read_to_string(&mut text).map_err(failed)?;
+    file.take(limit.saturating_add(1)).read_to_string(&mut text).map_err(failed)?;
     if text.len() as u64 > limit {
         return Err(failed(io::Error::new(
             io::ErrorKind::FileTooLarge,
@@ -155,73 +270,41 @@ pub fn read_text(path: &Path, limit: u64) -> Result<String, FileError> {
     Ok(text)
 }
 
-/// Opens a file for appending, making it with `mode` if missing.
-///
-/// # Errors
-/// The folder is missing or not writable.
-pub fn open_append(path: &Path, mode: u32) -> Result<File, FileError> {
-    OpenOptions::new()
-        .append(true)
-        .create(true)
-        .mode(mode)
-        .open(path)
-        .map_err(|error| FileError::new("opening", path, error))
+/// Opens a file to be written: a regular one with one name.
+fn open(path: &Path, flags: OFlags, mode: u32, action: &'static str) -> Result<File, FileError> {
+    let file = open_any(path, flags, mode_of(mode), action)?;
+    if regular(&file, path)?.st_nlink > 1 {
+        return Err(FileError::new(
+            action,
+            path,
+            io::Error::new(
+                io::ErrorKind::InvalidInput,
+                "the file has a second name (a hard link), so writing it would change another file; replace it with a copy",
+            ),
+        ));
+    }
+    Ok(file)
 }
 
-fn stage(
-    path: &Path,
-    content: &[u8],
-    mode: u32,
-    durability: Durability,
-) -> Result<tempfile::NamedTempFile, FileError> {
-    let folder = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    let failed = |error| FileError::new("writing", path, error);
-    // The temporary name starts with a dot and the random part is long, so that a left-over from a
-    // crash is neither listed as content nor ever taken for somebody else's file.
-    let mut staged = tempfile::Builder::new()
-        .prefix(".nexus-tmp-")
-        .rand_bytes(12)
-        .permissions(fs::Permissions::from_mode(mode))
-        .tempfile_in(folder)
-        .map_err(failed)?;
-    staged.write_all(content).map_err(failed)?;
-    staged.as_file().set_permissions(fs::Permissions::from_mode(mode)).map_err(failed)?;
-    if durability == Durability::PowerLoss {
-        staged.as_file().sync_all().map_err(failed)?;
-    }
-    crate::failpoint::hit("file.staged");
-    Ok(staged)
+fn open_any(path: &Path, flags: OFlags, mode: Mode, action: &'static str) -> Result<File, FileError> {
+    let parent = Parent::of(path, action)?;
+    // Without NONBLOCK, opening a pipe that somebody planted would wait for its other end.
+    let flags = flags | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC | OFlags::NOCTTY;
+    rustix::fs::openat(&parent.folder, parent.name, flags, mode)
+        .map(File::from)
+        .map_err(|errno| FileError::new(action, path, folder::explain(errno)))
 }
 
-fn sync_folder_of(path: &Path, durability: Durability) -> Result<(), FileError> {
-    if durability == Durability::Crash {
-        return Ok(());
+fn regular(file: &File, path: &Path) -> Result<rustix::fs::Stat, FileError> {
+    let failed = |error| FileError::new("opening", path, error);
+    let stat = rustix::fs::fstat(file).map_err(|errno| failed(errno.into()))?;
+    match FileType::from_raw_mode(stat.st_mode) {
+        FileType::RegularFile => Ok(stat),
+        FileType::Directory => Err(failed(io::Error::from(io::ErrorKind::IsADirectory))),
+        _ => Err(failed(io::Error::new(io::ErrorKind::InvalidInput, "not a regular file"))),
     }
-    let folder = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    File::open(folder)
-        .and_then(|handle| handle.sync_all())
-        .map_err(|error| FileError::new("syncing folder", folder, error))
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn create_once_never_overwrites() {
-        let folder = tempfile::tempdir().unwrap();
-        let path = folder.path().join("note");
-        assert_eq!(create_once(&path, b"first", 0o600, Durability::Crash).unwrap(), Created::New);
-        assert_eq!(create_once(&path, b"second", 0o600, Durability::Crash).unwrap(), Created::AlreadyThere);
-        assert_eq!(fs::read(&path).unwrap(), b"first");
-        assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
-    }
-
-    #[test]
-    fn replace_keeps_the_old_file_when_the_folder_is_gone() {
-        let folder = tempfile::tempdir().unwrap();
-        let missing = folder.path().join("gone/note");
-        let error = replace(&missing, b"x", 0o600, Durability::PowerLoss).unwrap_err();
-        assert_eq!(error.path, missing);
-    }
+pub(crate) fn mode_of(mode: u32) -> Mode {
+    Mode::from_bits_truncate(mode as rustix::fs::RawMode & 0o7777)
 }

@@ -23,12 +23,12 @@ use rustix::fs::{AtFlags, Dir, FileType, Mode, OFlags, Stat};
 use rustix::io::Errno;
 
 use crate::clock::Timestamp;
+pub use crate::file::staged::TEMPORARY_PREFIX;
 
 pub use path::{
     MAX_COMPONENT_BYTES, MAX_COMPONENTS, MAX_PATH_BYTES, PathFault, RelativePath, check_relative,
 };
 use resolve::Resolver;
-pub use write::TEMPORARY_PREFIX;
 
 /// The most entries one folder may have and still be listed.
 pub const MAX_ENTRIES: usize = 200_000;
@@ -162,6 +162,13 @@ pub enum JailError {
 impl JailError {
     fn io(action: &'static str, path: &Path, source: impl Into<std::io::Error>) -> Self {
         Self::Io { action, path: path.to_owned(), source: source.into() }
+    }
+
+    fn from_io(action: &'static str, path: &Path, source: std::io::Error) -> Self {
+        match Errno::from_io_error(&source) {
+            Some(errno) => Self::from_errno(action, path, errno),
+            None => Self::io(action, path, source),
+        }
     }
 
     fn from_errno(action: &'static str, path: &Path, errno: Errno) -> Self {

@@ -3,13 +3,12 @@
 //! The lock is the kernel's `flock`, never the text in the file: a recycled PID cannot block a
 //! start, and a killed holder leaves nothing to clean up. The PID inside is for people.
 
-use std::fs::{File, OpenOptions, TryLockError};
+use std::fs::{File, TryLockError};
 use std::io::{Read, Seek, SeekFrom, Write};
-use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use crate::file::FileError;
+use crate::file::{self, FileError};
 
 /// Longest content of a lock file that is looked at, in bytes.
 const LONGEST_CONTENT: u64 = 256;
@@ -52,14 +51,7 @@ impl HeldLock {
     /// See [`LockError`].
     pub fn acquire(path: &Path) -> Result<Self, LockError> {
         let failed = |error| FileError::new("locking", path, error);
-        let mut file = OpenOptions::new()
-            .read(true)
-            .write(true)
-            .create(true)
-            .truncate(false)
-            .mode(0o600)
-            .open(path)
-            .map_err(failed)?;
+        let mut file = file::open_lock(path, 0o600)?;
         // Whoever looks at the holder takes the lock for an instant; that is nobody to give way to.
         let mut looks = 0;
         let taken = loop {
@@ -116,7 +108,7 @@ pub struct Holder {
 
 /// Returns the live holder of the lock at `path`, if anybody holds it.
 pub fn inspect(path: &Path) -> Option<Holder> {
-    let mut file = OpenOptions::new().read(true).open(path).ok()?;
+    let mut file = file::open_read(path).ok()?;
     match file.try_lock_shared() {
         Err(TryLockError::WouldBlock) => read_holder(&mut file),
         Ok(()) | Err(TryLockError::Error(_)) => None,
@@ -145,7 +137,7 @@ mod tests {
     fn somebody_who_only_looks_holds_nobody_up() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("nex.pid");
-        let looker = OpenOptions::new().create(true).truncate(false).write(true).open(&path).unwrap();
+        let looker = file::open_lock(&path, 0o600).unwrap();
         looker.try_lock_shared().unwrap();
         let waiting = std::thread::spawn(move || HeldLock::acquire(&path).map(drop));
         looker.unlock().unwrap();

@@ -47,6 +47,14 @@ pub enum BindingError {
     /// A link leads nowhere.
     #[error("{} is a link that leads nowhere", .0.display())]
     Dangling(PathBuf),
+    /// A link leads out of the folder that is to be bound.
+    #[error("{} leads out of this folder, to {}", file.display(), target.display())]
+    LeadsOutside {
+        /// The file, relative to the folder.
+        file: PathBuf,
+        /// Where it leads.
+        target: PathBuf,
+    },
     /// A file is not text.
     #[error("{} is not UTF-8 text", .0.display())]
     NotText(PathBuf),
@@ -77,6 +85,10 @@ impl BindingError {
                     .to_owned(),
             ),
             Self::Dangling(_) => Some("mend or remove the link".to_owned()),
+            Self::LeadsOutside { .. } => Some(
+                "put a file of its own in the place of the link, and bind again; nothing was changed"
+                    .to_owned(),
+            ),
             Self::NotText(_) => Some("save the file as UTF-8 and bind again".to_owned()),
             Self::NoTool | Self::File(_) | Self::Catalog(_) | Self::Project(_) => None,
         }

@@ -209,18 +209,17 @@ impl Plan {
                 }
             }
             if change.moves_aside {
-                rename(&change.target, &aside(&change.target))?;
+                file::rename(&change.target, &aside(&change.target))?;
             }
             match &change.after {
                 Some(text) => {
                     let mode = mode_of(&change.target).unwrap_or(0o644);
                     file::replace(&change.target, text.as_bytes(), mode, Durability::Crash)?;
                 }
-                None => std::fs::remove_file(&change.target)
-                    .map_err(|error| FileError::new("remove", &change.target, error))?,
+                None => drop(file::remove(&change.target)?),
             }
             if change.brings_back && aside(&change.target).exists() {
-                rename(&aside(&change.target), &change.target)?;
+                file::rename(&aside(&change.target), &change.target)?;
             }
             touched.push(change.file.clone());
         }
@@ -336,15 +335,21 @@ fn shared_with_others(harness: Harness, ground: &Ground, file: &Path) -> bool {
 /// Reads a file and finds what it really is; none when it is not there.
 pub(crate) fn read(root: &Path, relative: &Path) -> Result<(PathBuf, Option<String>), BindingError> {
     let path = root.join(relative);
-    let target = match std::fs::symlink_metadata(&path) {
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok((path, None)),
-        Err(error) => return Err(FileError::new("look at", path, error).into()),
-        Ok(about) if about.is_symlink() => match std::fs::canonicalize(&path) {
-            Ok(target) => target,
-            Err(_) => return Err(BindingError::Dangling(relative.to_owned())),
-        },
-        Ok(_) => path,
-    };
+    let target = file::resolve(&path);
+    // Links inside the folder are the person's way to lay it out. One that leads out may have come with a
+    // repository, and whatever it leads to is not ours to change.
+    if !target.starts_with(root) {
+        return match target.exists() {
+            true => Err(BindingError::LeadsOutside { file: relative.to_owned(), target }),
+            false => Err(BindingError::Dangling(relative.to_owned())),
+        };
+    }
+    match std::fs::symlink_metadata(&target) {
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok((target, None)),
+        Err(error) => return Err(FileError::new("looking at", target, error).into()),
+        Ok(about) if about.is_symlink() => return Err(BindingError::Dangling(relative.to_owned())),
+        Ok(_) => {}
+    }
     match file::read_text(&target, LIMIT) {
         Ok(text) => Ok((target, Some(text))),
         Err(error) if error.source.kind() == std::io::ErrorKind::InvalidData => {
@@ -372,10 +377,6 @@ fn aside(path: &Path) -> PathBuf {
     name.push(".");
     name.push(ASIDE);
     name.into()
-}
-
-fn rename(from: &Path, to: &Path) -> Result<(), FileError> {
-    std::fs::rename(from, to).map_err(|error| FileError::new("move", from, error))
 }
 
 fn mode_of(path: &Path) -> Option<u32> {

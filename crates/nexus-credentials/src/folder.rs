@@ -258,7 +258,7 @@ impl CredentialFolder {
     pub(crate) fn lock(&self) -> Result<std::fs::File, FileError> {
         file::create_folder(&self.path, 0o700)?;
         let path = self.path.join(".lock");
-        let held = file::open_append(&path, 0o600)?;
+        let held = file::open_lock(&path, 0o600)?;
         held.lock().map_err(|error| FileError::new("locking", path, error))?;
         Ok(held)
     }

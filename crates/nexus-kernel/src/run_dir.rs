@@ -2,7 +2,7 @@
 
 use std::fs::Metadata;
 use std::io;
-use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
+use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
 use nexus_base::file::{self, FileError};
@@ -82,8 +82,7 @@ impl RunDir {
                 return Err(FileError::new("opening folder", &folder, not_a_folder()).into());
             }
             // The sockets are born inside, so nobody else may look in before they get their mode.
-            std::fs::set_permissions(&folder, std::fs::Permissions::from_mode(0o700))
-                .map_err(|source| FileError::new("setting permissions of", &folder, source))?;
+            file::set_mode(&folder, 0o700)?;
         }
         Ok(())
     }

@@ -1,11 +1,10 @@
 //! Forgetting: a fact alone, or with everything it came from.
 
-use std::fs::OpenOptions;
 use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 
-use nexus_base::failpoint;
 use nexus_base::id::{EventId, FactId};
+use nexus_base::{failpoint, file};
 use nexus_store::embeddings::VectorKind;
 use nexus_store::{Forgetting, NotForgotten};
 
@@ -181,7 +180,7 @@ fn wipe_files(folder: &Path, except: &[PathBuf], quotes: &[String]) -> io::Resul
 
 fn wipe(path: &Path, quotes: &[String]) -> io::Result<bool> {
     let mut bytes = Vec::new();
-    OpenOptions::new().read(true).open(path)?.read_to_end(&mut bytes)?;
+    file::open_read(path).map_err(|error| error.source)?.read_to_end(&mut bytes)?;
     let mut found = Vec::new();
     for quote in quotes.iter().filter(|quote| !quote.is_empty()) {
         let mut from = 0;
@@ -193,7 +192,7 @@ fn wipe(path: &Path, quotes: &[String]) -> io::Result<bool> {
     if found.is_empty() {
         return Ok(false);
     }
-    let mut file = OpenOptions::new().write(true).open(path)?;
+    let mut file = file::open_update(path).map_err(|error| error.source)?;
     for (at, length) in found {
         file.seek(SeekFrom::Start(u64::try_from(at).unwrap_or(u64::MAX)))?;
         file.write_all(&b"*".repeat(length))?;

@@ -2,7 +2,6 @@
 //! every tool call together.
 
 use std::fs;
-use std::io::Read as _;
 use std::path::{Path, PathBuf};
 
 /// What a detached head is called.
@@ -39,9 +38,7 @@ fn git_folder(folder: &Path) -> Option<PathBuf> {
 }
 
 fn short_text(path: &Path) -> Option<String> {
-    let mut text = String::new();
-    fs::File::open(path).ok()?.take(LONGEST).read_to_string(&mut text).ok()?;
-    Some(text)
+    nexus_base::file::read_text(path, LONGEST).ok()
 }
 
 #[cfg(test)]

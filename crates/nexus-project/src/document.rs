@@ -1,9 +1,8 @@
 //! One JSON document in one file: bounded reading that names the place of damage, and writing as
 //! others do it (two spaces, a final newline), whole or not at all.
 
-use std::fs::{self, File};
+use std::fs::File;
 use std::io::Read as _;
-use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::Path;
 
 use nexus_base::failpoint;
@@ -27,18 +26,12 @@ pub(crate) fn open(path: &Path) -> Result<Option<File>, ProjectError> {
 
 /// The same, with the file's size.
 fn open_sized(path: &Path) -> Result<Option<(File, u64)>, ProjectError> {
-    let flags =
-        i32::try_from((rustix::fs::OFlags::NOFOLLOW | rustix::fs::OFlags::NONBLOCK).bits()).unwrap_or(0);
-    let file = match File::options().read(true).custom_flags(flags).open(path) {
+    let file = match file::open_read(path) {
         Ok(file) => file,
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
-        Err(error) => return Err(ProjectError::file("opening", path, error)),
+        Err(error) if error.is_not_found() => return Ok(None),
+        Err(error) => return Err(error.into()),
     };
     let about = file.metadata().map_err(|error| ProjectError::file("inspecting", path, error))?;
-    if !about.is_file() {
-        let error = std::io::Error::new(std::io::ErrorKind::InvalidInput, "not a regular file");
-        return Err(ProjectError::file("opening", path, error));
-    }
     Ok(Some((file, about.len())))
 }
 
@@ -136,12 +129,12 @@ pub(crate) fn write_text(path: &Path, text: &str, durability: Durability) -> Res
 /// there. Removing a file may wait until what was written to it last is on disk; moving it does not.
 pub(crate) fn retire(path: &Path, aside: &Path) -> Result<bool, ProjectError> {
     failpoint::hit("project.remove");
-    match fs::rename(path, aside) {
+    match file::rename(path, aside) {
         Ok(()) => {
             failpoint::hit("project.removed");
             Ok(true)
         }
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(false),
+        Err(error) if error.is_not_found() => Ok(false),
         // Something stands in the way there; it is not worth keeping the file for.
         Err(_) => remove(path),
     }
@@ -150,12 +143,9 @@ pub(crate) fn retire(path: &Path, aside: &Path) -> Result<bool, ProjectError> {
 /// Removes the file at `path` and says whether one was there.
 pub(crate) fn remove(path: &Path) -> Result<bool, ProjectError> {
     failpoint::hit("project.remove");
-    match fs::remove_file(path) {
-        Ok(()) => {
-            failpoint::hit("project.removed");
-            Ok(true)
-        }
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(false),
-        Err(error) => Err(ProjectError::file("removing", path, error)),
+    let was_there = file::remove(path)?;
+    if was_there {
+        failpoint::hit("project.removed");
     }
+    Ok(was_there)
 }

@@ -126,7 +126,7 @@ impl Project {
             failpoint::hit("project.archive.created");
             return Ok((1, step));
         };
-        let file = File::options().read(true).write(true).open(&path).map_err(failed)?;
+        let file = file::open_update(&path)?;
         let old_tail = index.tail(&file, &path)?;
         let (new_tail, at) = cycle.before(&old_tail, index.count() == 0);
         let offset = index.elements_end;

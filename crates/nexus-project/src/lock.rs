@@ -6,13 +6,13 @@
 //! whoever holds the `flock` and finds such a link knows that it was left by one of us who died:
 //! nobody has to wait for it to grow old.
 
-use std::fs::{self, File, Metadata, OpenOptions};
+use std::fs::{self, File, Metadata};
 use std::io::ErrorKind;
-use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
+use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use nexus_base::failpoint;
+use nexus_base::{failpoint, file};
 use rustix::fs::{Timespec, Timestamps, UTIME_NOW};
 
 use crate::ProjectError;
@@ -39,7 +39,7 @@ impl Drop for Links {
     fn drop(&mut self) {
         for path in self.0.drain(..).rev() {
             // A link that cannot be removed is recognised as ours by the next of us.
-            let _ = fs::remove_file(path);
+            let _ = file::remove(&path);
         }
     }
 }
@@ -52,12 +52,19 @@ impl WriteLock {
         failpoint::hit("project.queued");
         let ours = file.metadata().map_err(|error| ProjectError::file("locking", queue, error))?;
         if ours.nlink() > 1 {
+            let mut names = 1;
             for path in all.iter().map(|path| beside(path)) {
                 let found = fs::symlink_metadata(&path).ok();
                 if found.is_some_and(|found| found.dev() == ours.dev() && found.ino() == ours.ino()) {
                     // One that stays is met again when its file is to be locked.
-                    let _ = fs::remove_file(&path);
+                    names += u64::from(file::remove(&path).is_err());
                 }
+            }
+            let left = file.metadata().map_err(|error| ProjectError::file("locking", queue, error))?.nlink();
+            if left > names {
+                // Somebody gave another file this name; a note in it would change that one.
+                let error = std::io::Error::new(ErrorKind::InvalidInput, "a hard link to another file");
+                return Err(ProjectError::file("locking", queue, error));
             }
         }
         if !files.is_empty() {
@@ -86,23 +93,14 @@ impl WriteLock {
 /// Shares the queue with other readers, so that no append is half done while the value lives.
 /// `None` when nobody ever wrote, or when we may not: then there is nothing to wait for.
 pub(crate) fn share(queue: &Path) -> Option<File> {
-    let file = File::open(queue).ok()?;
+    let file = file::open_read(queue).ok()?;
     file.lock_shared().ok()?;
     Some(file)
 }
 
 fn enter(queue: &Path) -> Result<File, ProjectError> {
-    let failed = |error| ProjectError::file("locking", queue, error);
-    let file = OpenOptions::new()
-        .read(true)
-        .write(true)
-        .create(true)
-        .truncate(false)
-        .mode(0o644)
-        .custom_flags(i32::try_from(rustix::fs::OFlags::NOFOLLOW.bits()).unwrap_or(0))
-        .open(queue)
-        .map_err(failed)?;
-    file.lock().map_err(failed)?;
+    let file = file::open_lock(queue, 0o644)?;
+    file.lock().map_err(|error| ProjectError::file("locking", queue, error))?;
     Ok(file)
 }
 
@@ -113,20 +111,17 @@ fn beside(path: &Path) -> PathBuf {
 }
 
 fn link(queue: &Path, ours: &Metadata, path: &Path) -> Result<(), ProjectError> {
-    let failed = |error| ProjectError::file("locking", path, error);
     let deadline = Instant::now() + PATIENCE;
     loop {
-        match fs::hard_link(queue, path) {
+        match file::hard_link(queue, path) {
             Ok(()) => return Ok(()),
-            Err(error) if error.kind() == ErrorKind::AlreadyExists => {}
-            Err(error) if no_links(&error) => {
-                match OpenOptions::new().write(true).create_new(true).open(path) {
-                    Ok(_) => return Ok(()),
-                    Err(error) if error.kind() == ErrorKind::AlreadyExists => {}
-                    Err(error) => return Err(failed(error)),
-                }
-            }
-            Err(error) => return Err(failed(error)),
+            Err(error) if error.source.kind() == ErrorKind::AlreadyExists => {}
+            Err(error) if no_links(&error.source) => match file::create_new(path, 0o644) {
+                Ok(_) => return Ok(()),
+                Err(error) if error.source.kind() == ErrorKind::AlreadyExists => {}
+                Err(error) => return Err(error.into()),
+            },
+            Err(error) => return Err(error.into()),
         }
         let Ok(found) = fs::symlink_metadata(path) else { continue };
         let left_by_us = found.dev() == ours.dev() && found.ino() == ours.ino();
@@ -135,11 +130,8 @@ fn link(queue: &Path, ours: &Metadata, path: &Path) -> Result<(), ProjectError> 
             .modified()
             .map_or(Duration::ZERO, |at| at.elapsed().unwrap_or_else(|ahead| ahead.duration()));
         if left_by_us || age > STALE {
-            match fs::remove_file(path) {
-                Ok(()) => continue,
-                Err(error) if error.kind() == ErrorKind::NotFound => continue,
-                Err(error) => return Err(failed(error)),
-            }
+            file::remove(path)?;
+            continue;
         }
         if Instant::now() >= deadline {
             return Err(ProjectError::Busy { path: path.to_owned() });

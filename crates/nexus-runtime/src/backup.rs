@@ -179,7 +179,7 @@ pub fn backup(layout: &Layout, target: &Path, home: HomeFolder) -> Result<Backup
     }
     let staged = staged_name(&target);
     let made = fill(layout, &staged, home).and_then(|mut report| {
-        std::fs::rename(&staged, &target).map_err(|error| FileError::new("renaming", &target, error))?;
+        file::rename(&staged, &target)?;
         report.path = target.clone();
         Ok(report)
     });

@@ -3,10 +3,9 @@
 //! The cut is exact: for a moment the write locks of all six are held at once, and each copy is read
 //! from the state of that moment. Writers wait for milliseconds; copying then takes as long as it likes.
 
-use std::fs::{File, OpenOptions};
-use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 
+use nexus_base::file;
 use rusqlite::Connection;
 use rusqlite::backup::Backup;
 
@@ -92,7 +91,7 @@ impl Store {
 
 fn copy(source: &Source, reader: &Connection, path: &Path) -> Result<u64, StoreError> {
     let failed = |error: std::io::Error| open::from_io(path, &error);
-    OpenOptions::new().write(true).create_new(true).mode(0o600).open(path).map_err(failed)?;
+    file::create_new(path, 0o600).map_err(|error| failed(error.source))?;
     let mut target = open::open_copy(path)?;
     {
         let backup = source.edge(Backup::new(reader, &mut target))?;
@@ -100,7 +99,7 @@ fn copy(source: &Source, reader: &Connection, path: &Path) -> Result<u64, StoreE
         source.edge(backup.step(-1))?;
     }
     target.close().map_err(|(_, error)| StoreError::from(error).at(path))?;
-    let file = File::open(path).map_err(failed)?;
+    let file = file::open_read(path).map_err(|error| failed(error.source))?;
     file.sync_all().map_err(failed)?;
     Ok(file.metadata().map_err(failed)?.len())
 }

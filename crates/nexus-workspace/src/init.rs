@@ -5,7 +5,6 @@
 //! record outside is written before the id inside, because only an untouched folder is trusted
 //! without asking, and a crash in between must not turn our own half-made workspace into a stranger.
 
-use std::fs::Permissions;
 use std::io::ErrorKind;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
@@ -222,7 +221,7 @@ fn tighten(path: &Path) -> Result<(), InitError> {
     let failed = |error| FileError::new("setting permissions of", path, error);
     let mode = std::fs::metadata(path).map_err(failed)?.permissions().mode();
     if mode & 0o077 != 0 {
-        std::fs::set_permissions(path, Permissions::from_mode(PRIVATE_FOLDER)).map_err(failed)?;
+        file::set_mode(path, PRIVATE_FOLDER)?;
     }
     Ok(())
 }

@@ -48,8 +48,3 @@ pub(crate) fn environment() -> Vec<(String, String)> {
         .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)))
         .collect()
 }
-
-/// Returns the person's home folder.
-pub(crate) fn home() -> Option<std::path::PathBuf> {
-    std::env::var_os("HOME").map(std::path::PathBuf::from).filter(|path| path.is_absolute())
-}

@@ -3,6 +3,7 @@
 
 use std::path::{Path, PathBuf};
 
+use nexus_base::file;
 use nexus_client::{Client, ClientError};
 use nexus_protocol::error::ErrorCode;
 use nexus_workspace::config::{self, ConfigError, Loaded, Overrides};
@@ -43,12 +44,16 @@ impl Context {
         };
         let root = resolve_root(&request)
             .map_err(|error| Failure::caused(&error).hint(error.hint()).exit(Exit::Usage))?;
+        // Files are never written through a link. Links in a place that the person named are theirs; links inside
+        // the workspace may have come with it.
+        let root = file::resolve(&root.path);
+        let place = |name: &str| path(name).map(|path| file::resolve(&root.join(path)));
         let overrides = LayoutOverrides {
-            state: path(environment::STATE_DIR),
-            home: path(environment::HOME_DIR),
-            config: path(environment::CONFIG_PATH),
+            state: place(environment::STATE_DIR),
+            home: place(environment::HOME_DIR),
+            config: place(environment::CONFIG_PATH),
         };
-        Ok(Layout::with_overrides(root.path, overrides))
+        Ok(Layout::with_overrides(root, overrides))
     }
 
     /// Returns where the workspace lies, which must exist.
@@ -111,7 +116,8 @@ impl Context {
 
 /// Returns the folder of trust records.
 pub(crate) fn trust_folder() -> Result<TrustFolder, Failure> {
-    let state_home = std::env::var_os(environment::XDG_STATE_HOME).map(PathBuf::from);
+    let state_home =
+        std::env::var_os(environment::XDG_STATE_HOME).map(|path| file::resolve(Path::new(&path)));
     TrustFolder::locate(state_home.as_deref(), home().as_deref())
         .ok_or_else(|| Failure::new("no home folder is known").hint("set HOME or XDG_STATE_HOME"))
 }
@@ -161,5 +167,6 @@ pub(crate) fn client_failure(error: &ClientError) -> Failure {
 }
 
 pub(crate) fn home() -> Option<PathBuf> {
-    std::env::var_os("HOME").map(PathBuf::from).filter(|path| Path::is_absolute(path))
+    let home = std::env::var_os("HOME").map(PathBuf::from).filter(|path| Path::is_absolute(path))?;
+    Some(file::resolve(&home))
 }

@@ -96,7 +96,6 @@ impl Place {
                 .map(|home| home.join(".nexus/run"))
                 .ok_or_else(|| Failure::new("no home folder is known").hint("set HOME or NEXUS_RUN_DIR"))?,
         };
-        let path = std::path::absolute(&path).map_err(|error| Failure::caused(&error))?;
-        Ok(RunDir::new(path))
+        Ok(RunDir::new(nexus_base::file::resolve(&path)))
     }
 }

@@ -44,8 +44,7 @@ pub(crate) fn begin(
         file::create_folder(folder, 0o700)?;
     }
     if std::fs::metadata(path).is_ok_and(|found| found.len() > LARGEST_LOG) {
-        std::fs::rename(path, path.with_extension("log.1"))
-            .map_err(|error| FileError::new("setting aside", path, error))?;
+        file::rename(path, &path.with_extension("log.1"))?;
     }
     let lines = LogLines { file: Mutex::new(file::open_append(path, 0o600)?), redactor, watched };
     let level: LevelFilter = level.parse().unwrap_or(LevelFilter::INFO);

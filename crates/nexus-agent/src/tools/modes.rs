@@ -4,10 +4,10 @@
 //! could open the token's file to others or lock the daemon out, so the few that matter are set right after
 //! each command.
 
-use std::fs::Permissions;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 
+use nexus_base::file;
 use nexus_workspace::Layout;
 
 /// Permission bits a path must have: at least the first, at most the second.
@@ -49,7 +49,7 @@ impl Wanted {
         if found.is_symlink() || mode == right {
             return false;
         }
-        let result = std::fs::set_permissions(&self.path, Permissions::from_mode(right));
+        let result = file::set_mode(&self.path, right);
         tracing::warn!(path = %self.path.display(), ?result, "a command changed permissions");
         result.is_ok()
     }
@@ -70,8 +70,8 @@ mod tests {
         nexus_base::file::replace(config, b"{}", 0o600, nexus_base::file::Durability::Crash).unwrap();
         let modes = Modes::of(&layout);
         assert_eq!(modes.restore(), Vec::<&Path>::new());
-        std::fs::set_permissions(config, Permissions::from_mode(0o644)).unwrap();
-        std::fs::set_permissions(layout.state(), Permissions::from_mode(0o000)).unwrap();
+        file::set_mode(config, 0o644).unwrap();
+        file::set_mode(layout.state(), 0o000).unwrap();
         assert_eq!(modes.restore(), [layout.state(), config]);
         assert_eq!(modes.restore(), Vec::<&Path>::new());
     }

@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use async_trait::async_trait;
 use nexus_base::clock::Timestamp;
 use nexus_base::failpoint;
-use nexus_base::file;
+use nexus_base::file::{self, FileError};
 use nexus_base::redact::Redactor;
 use serde_json::{Value, json};
 
@@ -77,29 +77,30 @@ impl Handler for CommandLogger {
     }
 }
 
-fn append(path: &Path, line: &str, largest: u64) -> std::io::Result<()> {
+fn append(path: &Path, line: &str, largest: u64) -> Result<(), FileError> {
     if let Some(folder) = path.parent() {
-        std::fs::create_dir_all(folder)?;
+        file::create_folder(folder, 0o700)?;
     }
     let length = std::fs::symlink_metadata(path).map(|file| file.len()).unwrap_or(0);
     if length > 0 && length + line.len() as u64 > largest {
         rotate(path)?;
     }
-    let mut file = file::open_append(path, 0o600).map_err(|error| error.source)?;
-    file.write_all(format!("{line}\n").as_bytes())?;
+    let mut file = file::open_append(path, 0o600)?;
+    file.write_all(format!("{line}\n").as_bytes())
+        .map_err(|error| FileError::new("appending to", path, error))?;
     failpoint::hit("automation.command_logged");
     Ok(())
 }
 
 /// Moves each file one place back; the oldest goes.
-fn rotate(path: &Path) -> std::io::Result<()> {
+fn rotate(path: &Path) -> Result<(), FileError> {
     let place = |number: u32| match number {
         0 => path.to_owned(),
         number => PathBuf::from(format!("{}.{number}", path.display())),
     };
     for number in (0..KEPT).rev() {
-        match std::fs::rename(place(number), place(number + 1)) {
-            Err(error) if error.kind() != std::io::ErrorKind::NotFound => return Err(error),
+        match file::rename(&place(number), &place(number + 1)) {
+            Err(error) if !error.is_not_found() => return Err(error),
             Ok(()) | Err(_) => {}
         }
     }

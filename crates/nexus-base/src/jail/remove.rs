@@ -7,8 +7,8 @@ use std::path::Path;
 use rustix::fs::{AtFlags, Dir, FileType};
 use rustix::io::Errno;
 
-use super::write::temporary_name;
 use super::{Jail, JailError, Mounts, check_relative};
+use crate::file::staged::temporary_name;
 
 /// How many folders are held open at once while descending. Deeper ones are moved up to the top of
 /// the tree first, so neither the stack nor the descriptor limit bounds what can be removed.

@@ -1,6 +1,6 @@
 //! Making, replacing and moving things inside the jail.
 
-use std::ffi::{OsStr, OsString};
+use std::ffi::OsStr;
 use std::fs::File;
 use std::io::Write as _;
 use std::os::fd::{AsFd, OwnedFd};
@@ -11,10 +11,8 @@ use rustix::io::Errno;
 
 use super::{Jail, JailError, PathFault, RelativePath, check_relative};
 use crate::failpoint;
-use crate::file::{Created, Durability};
-
-/// Names of files being written start with this, so that left-overs of a crash are recognised.
-pub const TEMPORARY_PREFIX: &str = ".nexus-tmp-";
+use crate::file::staged::{Staged, rename_without_replacing};
+use crate::file::{Created, Durability, mode_of};
 
 impl Jail {
     /// Makes a folder and its missing parents, each with `mode`; existing ones are left alone.
@@ -92,12 +90,11 @@ impl Jail {
             Err(Errno::NOENT) => mode,
             Err(errno) => return Err(failed(errno)),
         };
-        let staged = Staged::write(&folder, &path, content, mode, durability)?;
+        let failed = |source| JailError::from_io("writing", path.as_path(), source);
+        let staged = Staged::write(folder, name, content, mode, durability).map_err(failed)?;
         failpoint::hit("jail.staged");
         // A rename replaces whatever stands at the name, a link included, and follows nothing.
-        rustix::fs::renameat(&folder, &staged.name, &folder, name).map_err(failed)?;
-        staged.keep();
-        sync_folder(&folder, &path, durability)
+        staged.replace().map_err(failed)
     }
 
     /// Makes the file at `path` unless something of that name stands there already.
@@ -116,17 +113,10 @@ impl Jail {
         if rustix::fs::statat(&folder, name, AtFlags::SYMLINK_NOFOLLOW).is_ok() {
             return Ok(Created::AlreadyThere);
         }
-        let staged = Staged::write(&folder, &path, content, mode_of(mode), durability)?;
+        let failed = |source| JailError::from_io("creating", path.as_path(), source);
+        let staged = Staged::write(folder, name, content, mode_of(mode), durability).map_err(failed)?;
         failpoint::hit("jail.staged");
-        match rename_without_replacing(&folder, &staged.name, &folder, name) {
-            Ok(()) => {
-                staged.keep();
-                sync_folder(&folder, &path, durability)?;
-                Ok(Created::New)
-            }
-            Err(Errno::EXIST) => Ok(Created::AlreadyThere),
-            Err(errno) => Err(JailError::from_errno("creating", path.as_path(), errno)),
-        }
+        staged.create().map_err(failed)
     }
 
     /// Makes a file that must not exist yet and writes it in place. A crash can leave half of it, so
@@ -180,90 +170,10 @@ impl Jail {
     }
 }
 
-/// A temporary file that is removed again unless kept.
-struct Staged<'folder> {
-    folder: &'folder OwnedFd,
-    name: OsString,
-    kept: bool,
-}
-
-impl<'folder> Staged<'folder> {
-    fn write(
-        folder: &'folder OwnedFd,
-        path: &RelativePath,
-        content: &[u8],
-        mode: Mode,
-        durability: Durability,
-    ) -> Result<Self, JailError> {
-        let failed = |source| JailError::io("writing", path.as_path(), source);
-        let name = temporary_name().map_err(failed)?;
-        let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-        let handle = rustix::fs::openat(folder, &name, flags, Mode::RUSR | Mode::WUSR)
-            .map_err(|errno| JailError::from_errno("writing", path.as_path(), errno))?;
-        let staged = Self { folder, name, kept: false };
-        rustix::fs::fchmod(&handle, mode).map_err(|errno| failed(errno.into()))?;
-        let mut file = File::from(handle);
-        file.write_all(content).map_err(failed)?;
-        if durability == Durability::PowerLoss {
-            file.sync_all().map_err(failed)?;
-        }
-        Ok(staged)
-    }
-
-    fn keep(mut self) {
-        self.kept = true;
-    }
-}
-
-impl Drop for Staged<'_> {
-    fn drop(&mut self) {
-        if !self.kept {
-            // Best effort: a left-over is recognisable by its name and harmless.
-            let _ = rustix::fs::unlinkat(self.folder, &self.name, AtFlags::empty());
-        }
-    }
-}
-
-/// Returns a name nobody else uses.
-pub(super) fn temporary_name() -> Result<OsString, std::io::Error> {
-    let mut random = [0_u8; 12];
-    getrandom::fill(&mut random).map_err(|error| std::io::Error::other(error.to_string()))?;
-    let mut name = String::from(TEMPORARY_PREFIX);
-    for byte in random {
-        name.push(char::from(b"0123456789abcdef"[usize::from(byte >> 4)]));
-        name.push(char::from(b"0123456789abcdef"[usize::from(byte & 15)]));
-    }
-    Ok(name.into())
-}
-
-fn mode_of(mode: u32) -> Mode {
-    Mode::from_bits_truncate(mode as rustix::fs::RawMode & 0o7777)
-}
-
 fn sync_folder(folder: &OwnedFd, path: &RelativePath, durability: Durability) -> Result<(), JailError> {
     match durability {
         Durability::Crash => Ok(()),
         Durability::PowerLoss => rustix::fs::fsync(folder)
             .map_err(|errno| JailError::io("syncing the folder of", path.as_path(), errno)),
-    }
-}
-
-fn rename_without_replacing(
-    from_folder: &OwnedFd,
-    from: &OsStr,
-    to_folder: &OwnedFd,
-    to: &OsStr,
-) -> Result<(), Errno> {
-    use rustix::fs::RenameFlags;
-    match rustix::fs::renameat_with(from_folder, from, to_folder, to, RenameFlags::NOREPLACE) {
-        // File systems without the flag: look first. The window is theirs, and a rename follows no link.
-        Err(Errno::INVAL | Errno::NOSYS | Errno::NOTSUP) => {
-            match rustix::fs::statat(to_folder, to, AtFlags::SYMLINK_NOFOLLOW) {
-                Ok(_) => Err(Errno::EXIST),
-                Err(Errno::NOENT) => rustix::fs::renameat(from_folder, from, to_folder, to),
-                Err(errno) => Err(errno),
-            }
-        }
-        settled => settled,
     }
 }

@@ -132,3 +132,36 @@ fn a_link_that_leads_nowhere_is_named() {
     let plan = Plan::bind(Harness::ClaudeCode, &ground, &RecordFolder::at(folder.path().join("r")), false);
     assert!(matches!(plan, Err(BindingError::Dangling(_))), "{plan:?}");
 }
+
+#[test]
+fn a_link_out_of_the_folder_is_not_written_through() {
+    let folder = tempfile::tempdir().unwrap();
+    let root = folder.path().join("project");
+    let outside = folder.path().join("outside");
+    fs::create_dir_all(&root).unwrap();
+    fs::create_dir_all(&outside).unwrap();
+    let records = RecordFolder::at(folder.path().join("r"));
+    fs::write(outside.join("settings.json"), "{}\n").unwrap();
+    // The file itself, its folder, and a folder that is not there yet.
+    let lay = |what: &str| match what {
+        "file" => {
+            fs::create_dir_all(root.join(".claude")).unwrap();
+            symlink(outside.join("settings.json"), root.join(".claude/settings.json")).unwrap();
+        }
+        _ => symlink(&outside, root.join(".claude")).unwrap(),
+    };
+    for what in ["file", "folder"] {
+        lay(what);
+        let ground = Ground::survey(&root, None).unwrap();
+        let plan = Plan::bind(Harness::ClaudeCode, &ground, &records, false);
+        assert!(
+            matches!(plan, Err(BindingError::LeadsOutside { .. } | BindingError::Dangling(_))),
+            "{what}: {plan:?}"
+        );
+        assert_eq!(fs::read_to_string(outside.join("settings.json")).unwrap(), "{}\n", "{what}");
+        assert_eq!(fs::read_dir(&outside).unwrap().count(), 1, "{what}");
+        if what == "file" {
+            fs::remove_dir_all(root.join(".claude")).unwrap();
+        }
+    }
+}

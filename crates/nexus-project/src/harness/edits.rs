@@ -181,7 +181,7 @@ pub(crate) fn session_ended(project: &Project, harness: &HarnessId, log: &Path) 
         std::fs::symlink_metadata(log).is_ok_and(|found| found.is_file() && found.len() > LONGEST_LOG);
     if is_long {
         let aside = place(project, harness, "tool-log.previous.jsonl");
-        std::fs::rename(log, &aside).map_err(|error| ProjectError::file("moving", log, error))?;
+        file::rename(log, &aside)?;
     }
     Ok(())
 }

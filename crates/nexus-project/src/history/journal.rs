@@ -7,7 +7,7 @@
 
 use std::fs::{File, Metadata};
 use std::io;
-use std::os::unix::fs::{FileExt as _, MetadataExt as _, OpenOptionsExt as _};
+use std::os::unix::fs::{FileExt as _, MetadataExt as _};
 use std::path::Path;
 use std::time::UNIX_EPOCH;
 
@@ -128,14 +128,13 @@ pub(super) struct Journal {
 impl Journal {
     /// Opens the journal; `None` when there is none or something else stands in its place.
     pub(super) fn open(path: &Path) -> Result<Option<Self>, ProjectError> {
-        let flags = i32::try_from(rustix::fs::OFlags::NOFOLLOW.bits()).unwrap_or(0);
-        match File::options().read(true).write(true).custom_flags(flags).open(path) {
-            Ok(file) if file.metadata().is_ok_and(|about| about.is_file() && about.len() >= PAGES * PAGE) => {
+        match file::open_update(path) {
+            Ok(file) if file.metadata().is_ok_and(|about| about.len() >= PAGES * PAGE) => {
                 Ok(Some(Self { file }))
             }
             Ok(_) => Ok(None),
-            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
-            Err(error) => Err(ProjectError::file("opening", path, error)),
+            Err(error) if error.is_not_found() => Ok(None),
+            Err(error) => Err(error.into()),
         }
     }
 

@@ -5,10 +5,10 @@
 
 use std::fs::File;
 use std::io::{self, Read as _, Seek as _, SeekFrom};
-use std::os::unix::fs::{FileExt as _, OpenOptionsExt as _};
+use std::os::unix::fs::FileExt as _;
 use std::path::Path;
 
-use nexus_base::failpoint;
+use nexus_base::{failpoint, file};
 use serde_json::Value;
 
 use super::Index;
@@ -142,7 +142,7 @@ fn is_in(record: &Record, file: &File, path: &Path) -> Result<bool, ProjectError
 fn undo(record: &Record, path: &Path) -> Result<(), ProjectError> {
     let failed = |error| ProjectError::file("repairing", path, error);
     let offset = record.offset.unwrap_or(0);
-    let file = File::options().write(true).open(path).map_err(failed)?;
+    let file = file::open_update(path)?;
     file.write_all_at(record.old_tail.as_bytes(), offset).map_err(failed)?;
     failpoint::hit("project.journal.undoing");
     file.set_len(offset + record.old_tail.len() as u64).map_err(failed)
@@ -154,11 +154,10 @@ fn repeat(records: &[Record], path: &Path) -> Result<bool, ProjectError> {
     let failed = |error| ProjectError::file("repairing", path, error);
     let Some(first) = records.first() else { return Ok(true) };
     let Some(base) = first.offset else { return Ok(false) };
-    let flags = i32::try_from(rustix::fs::OFlags::NOFOLLOW.bits()).unwrap_or(0);
-    let file = match File::options().read(true).write(true).custom_flags(flags).open(path) {
+    let file = match file::open_update(path) {
         Ok(file) => file,
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(false),
-        Err(error) => return Err(failed(error)),
+        Err(error) if error.is_not_found() => return Ok(false),
+        Err(error) => return Err(error.into()),
     };
     let about = file.metadata().map_err(failed)?;
     if about.len() < base

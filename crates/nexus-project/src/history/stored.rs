@@ -7,7 +7,7 @@
 //! What was appended since the body was written is read from the history.
 
 use std::fs::File;
-use std::os::unix::fs::{FileExt as _, OpenOptionsExt as _};
+use std::os::unix::fs::FileExt as _;
 use std::path::Path;
 
 use nexus_base::failpoint;
@@ -86,9 +86,7 @@ pub(super) fn is_near(index: &Index) -> bool {
 
 /// Writes the mark in place; false when there is no body of the same reading behind it.
 fn renew(memory: &Path, index: &Index) -> bool {
-    let flags = i32::try_from(rustix::fs::OFlags::NOFOLLOW.bits()).unwrap_or(0);
-    let opened = File::options().read(true).write(true).custom_flags(flags).open(memory);
-    let Ok(file) = opened else { return false };
+    let Ok(file) = file::open_update(memory) else { return false };
     let mut reading = [0; 8];
     let same = file.read_exact_at(&mut reading, (MARK as u64 - 2) * 8).is_ok()
         && u64::from_le_bytes(reading) == index.reading;

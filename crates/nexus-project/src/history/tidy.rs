@@ -2,10 +2,11 @@
 //! happens on a thread of its own, and not before the next call: the answer to this one is on its way first. What
 //! stays, because the process was ended, goes with the next file that is moved there.
 
-use std::fs;
 use std::path::PathBuf;
 use std::sync::mpsc::{self, Sender};
 use std::sync::{Mutex, OnceLock, PoisonError};
+
+use nexus_base::file;
 
 /// Files that nobody needs any more.
 #[derive(Debug, Default)]
@@ -54,6 +55,6 @@ fn thread() -> Option<Sender<Vec<PathBuf>>> {
 fn remove(paths: Vec<PathBuf>) {
     for path in paths {
         // It is in nobody's way.
-        let _ = fs::remove_file(path);
+        let _ = file::remove(&path);
     }
 }

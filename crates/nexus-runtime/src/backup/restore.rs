@@ -2,7 +2,6 @@
 //! workspace gets its name only when it is whole.
 
 use std::collections::HashSet;
-use std::os::unix::fs::PermissionsExt;
 use std::path::{Component, Path, PathBuf};
 
 use nexus_base::file::{self, Durability, FileError};
@@ -68,7 +67,7 @@ pub fn restore(request: &RestoreRequest<'_>) -> Result<RestoreReport, BackupErro
     let staged = staged_name(root);
     let made = fill(request.backup, &manifest, &staged).and_then(|held| {
         // An empty folder may stand there; a rename replaces it and refuses any other.
-        std::fs::rename(&staged, root).map_err(|error| FileError::new("renaming", root, error))?;
+        file::rename(&staged, root)?;
         Ok(held)
     });
     let held = match made {
@@ -203,6 +202,5 @@ fn renew_token(layout: &Layout) -> Result<(), BackupError> {
 }
 
 fn set_mode(path: &Path, mode: u32) -> Result<(), FileError> {
-    std::fs::set_permissions(path, std::fs::Permissions::from_mode(mode & 0o777))
-        .map_err(|error| FileError::new("setting permissions of", path, error))
+    file::set_mode(path, mode & 0o777)
 }

@@ -1,8 +1,7 @@
 //! Files of a tree: which there are, copying one and knowing its hash.
 
-use std::fs::{File, OpenOptions};
 use std::io::{Read, Write};
-use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
 use nexus_base::file::{self, FileError};
@@ -87,12 +86,12 @@ pub(super) fn collect(
 pub(super) fn copy_file(from: &Path, to: &Path, name: String) -> Result<StoredFile, FileError> {
     let reading = |error| FileError::new("reading", from, error);
     let writing = |error| FileError::new("writing", to, error);
-    let mut source = File::open(from).map_err(reading)?;
+    let mut source = file::open_read(from)?;
     let mode = source.metadata().map_err(reading)?.permissions().mode() & 0o777;
     if let Some(parent) = to.parent() {
         file::create_folder(parent, 0o700)?;
     }
-    let mut target = OpenOptions::new().write(true).create_new(true).mode(0o600).open(to).map_err(writing)?;
+    let mut target = file::create_new(to, 0o600)?;
     let (mut hash, mut bytes) = (Sha256::new(), 0);
     let mut buffer = vec![0; 128 * 1024];
     loop {
@@ -116,7 +115,7 @@ pub(super) fn stored(path: &Path, name: String, mode: u32) -> Result<StoredFile,
 /// Returns length and hash of a file.
 pub(super) fn hash_of(path: &Path) -> Result<(u64, String), FileError> {
     let failed = |error| FileError::new("reading", path, error);
-    let mut file = File::open(path).map_err(failed)?;
+    let mut file = file::open_read(path)?;
     let (mut hash, mut bytes) = (Sha256::new(), 0);
     let mut buffer = vec![0; 128 * 1024];
     loop {

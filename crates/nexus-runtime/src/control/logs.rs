@@ -39,7 +39,7 @@ impl Runtime {
 }
 
 fn last(path: &std::path::Path) -> std::io::Result<String> {
-    let mut file = std::fs::File::open(path)?;
+    let mut file = nexus_base::file::open_read(path).map_err(|error| error.source)?;
     let length = file.metadata()?.len();
     let start = length.saturating_sub(LONGEST_LOOK);
     file.seek(SeekFrom::Start(start))?;

@@ -125,7 +125,7 @@ fn is_left_over(path: &Path, found: &std::fs::Metadata) -> bool {
 }
 
 fn close(path: &Path, mode: u32) -> bool {
-    std::fs::set_permissions(path, std::fs::Permissions::from_mode(mode & 0o7700)).is_ok()
+    nexus_base::file::set_mode(path, mode & 0o7700).is_ok()
 }
 
 fn texts(request: &DoctorRequest<'_>, checks: &mut Vec<Check>) {

@@ -1,11 +1,9 @@
 //! Makes a database that is not there yet, so that a kill at any instant leaves a whole one or none.
 
-use std::fs::{self, File, OpenOptions};
 use std::io;
-use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 
-use nexus_base::failpoint;
+use nexus_base::{failpoint, file};
 use rusqlite::OpenFlags;
 
 use super::{Prepared, Source, from_io, open, set_wal, sidecar};
@@ -39,12 +37,7 @@ pub(super) fn create(source: &Source) -> Result<Prepared, StoreError> {
 }
 
 fn build(staged: &Source) -> Result<(), StoreError> {
-    OpenOptions::new()
-        .write(true)
-        .create_new(true)
-        .mode(0o600)
-        .open(&staged.path)
-        .map_err(|error| from_io(&staged.path, &error))?;
+    file::create_new(&staged.path, 0o600).map_err(|error| from_io(&staged.path, &error.source))?;
     let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let connection = staged.edge(open(&staged.path, flags))?;
     // A half-built file is thrown away, so nothing has to survive before the one sync below.
@@ -52,17 +45,18 @@ fn build(staged: &Source) -> Result<(), StoreError> {
     migrate::migrate(&connection, &staged.path, staged.name, staged.migrations)?;
     staged.edge(set_wal(&connection))?;
     staged.edge(connection.close().map_err(|(_, error)| error))?;
-    File::open(&staged.path).and_then(|file| file.sync_all()).map_err(|error| from_io(&staged.path, &error))
+    let synced = file::open_read(&staged.path).map_err(|error| error.source).and_then(|file| file.sync_all());
+    synced.map_err(|error| from_io(&staged.path, &error))
 }
 
 /// Gives the built file its name unless somebody else made one in the meantime.
 fn publish(staged: &Path, path: &Path) -> Result<Prepared, StoreError> {
-    match fs::hard_link(staged, path) {
+    match file::hard_link(staged, path) {
         Ok(()) => Ok(Prepared::Created),
-        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(Prepared::AlreadyThere),
+        Err(error) if error.source.kind() == io::ErrorKind::AlreadyExists => Ok(Prepared::AlreadyThere),
         // Some file systems have no hard links; the workspace lock then keeps others away.
         Err(_) => {
-            fs::rename(staged, path).map_err(|error| from_io(path, &error))?;
+            file::rename(staged, path).map_err(|error| from_io(path, &error.source))?;
             Ok(Prepared::Created)
         }
     }
@@ -72,11 +66,7 @@ fn publish(staged: &Path, path: &Path) -> Result<Prepared, StoreError> {
 pub(super) fn remove_staged(path: &Path) -> Result<(), StoreError> {
     let staged = sidecar(path, STAGED);
     for suffix in ["", "-wal", "-shm", "-journal"] {
-        match fs::remove_file(sidecar(&staged, suffix)) {
-            Ok(()) => {}
-            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
-            Err(error) => return Err(from_io(path, &error)),
-        }
+        file::remove(&sidecar(&staged, suffix)).map_err(|error| from_io(path, &error.source))?;
     }
     Ok(())
 }

@@ -5,7 +5,7 @@ use std::io::Read;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
-use nexus_base::file::FileError;
+use nexus_base::file::{self, FileError};
 use nexus_base::id::to_hex;
 use serde::Serialize;
 use sha2::{Digest, Sha256};
@@ -197,11 +197,7 @@ fn walk(root: &Path, folder: &Path, depth: usize, found: &mut Vec<String>) -> Re
 fn read(path: &Path) -> Result<Vec<u8>, FileError> {
     let failed = |error| FileError::new("reading", path, error);
     let mut content = Vec::new();
-    std::fs::File::open(path)
-        .map_err(failed)?
-        .take(LARGEST_SKILL + 1)
-        .read_to_end(&mut content)
-        .map_err(failed)?;
+    file::open_read(path)?.take(LARGEST_SKILL + 1).read_to_end(&mut content).map_err(failed)?;
     Ok(content)
 }
 

@@ -207,7 +207,7 @@ fn get(layout: &Layout, folder: &CredentialFolder, name: &str, raw: bool) -> Out
 
 fn sync(layout: &Layout, folder: &CredentialFolder, format: Format) -> Outcome {
     let variables = super::environment();
-    let home = super::home();
+    let home = crate::context::home();
     let request =
         SyncRequest { environment: &variables, home: home.as_deref(), ttl: std::time::Duration::ZERO };
     let mut report = boot_sync(folder, &request).map_err(|error| file_failure(&error))?;
@@ -316,7 +316,7 @@ fn one(folder: &CredentialFolder, name: &str) -> Result<(Reference, nexus_creden
 
 /// Makes the resolver that fits a workspace and this shell.
 fn resolver(layout: &Layout) -> Resolver {
-    let home = super::home();
+    let home = crate::context::home();
     nexus_runtime::credentials::resolver(layout, standing(layout), &super::environment(), home.as_deref())
 }
 

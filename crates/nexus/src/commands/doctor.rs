@@ -31,7 +31,7 @@ pub(crate) fn run(context: &Context, arguments: &Arguments) -> Outcome {
     if !layout.state().exists() {
         return context.existing().map(drop);
     }
-    let (variables, home) = (super::environment(), super::home());
+    let (variables, home) = (super::environment(), crate::context::home());
     let trust_folder = trust_folder()?;
     let request = DoctorRequest {
         layout: &layout,

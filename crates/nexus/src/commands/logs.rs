@@ -7,6 +7,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use clap::Args;
+use nexus_base::file;
 use serde_json::{Map, Value};
 
 use crate::context::Context;
@@ -37,11 +38,11 @@ pub(crate) struct Arguments {
 pub(crate) fn run(context: &Context, arguments: &Arguments) -> Outcome {
     let path = context.existing()?.log_file();
     let failed = |error: std::io::Error| Failure::new(format!("reading {}: {error}", path.display()));
-    let file = File::open(&path).map_err(|error| match error.kind() {
-        std::io::ErrorKind::NotFound => Failure::new(format!("no log at {}", path.display()))
+    let file = file::open_read(&path).map_err(|error| match error.is_not_found() {
+        true => Failure::new(format!("no log at {}", path.display()))
             .hint("the daemon writes it; nexus start runs one")
             .exit(Exit::Missing),
-        _ => failed(error),
+        false => failed(error.source),
     })?;
     let mut reader = BufReader::new(file);
     for line in last_lines(&mut reader, arguments.lines).map_err(failed)? {
@@ -85,7 +86,7 @@ fn follow(path: &Path, mut reader: BufReader<File>, json: bool) -> Outcome {
         // A fresh file in the same place means that the daemon began a new log.
         let here = reader.get_ref().metadata().map_err(failed)?.ino();
         if std::fs::metadata(path).is_ok_and(|now| now.ino() != here)
-            && let Ok(file) = File::open(path)
+            && let Ok(file) = file::open_read(path)
         {
             reader = BufReader::new(file);
             bytes.clear();

@@ -7,7 +7,7 @@ use clap::Args;
 use nexus_base::redact::Redactor;
 use nexus_runtime::{StartError, StartOptions};
 
-use crate::context::{Context, trust_folder};
+use crate::context::{Context, home, trust_folder};
 use crate::failure::{Exit, Failure, Outcome};
 use crate::logging::{self, Watched};
 use crate::output;
@@ -61,7 +61,7 @@ pub(crate) fn run(context: &Context, arguments: &Arguments) -> Outcome {
         trust_folder: trust_folder()?,
         port: arguments.port,
         environment: super::environment(),
-        home: std::env::var_os("HOME").map_or_else(|| PathBuf::from("/"), PathBuf::from),
+        home: home().unwrap_or_else(|| PathBuf::from("/")),
         redactor,
     };
     let runtime = tokio::runtime::Builder::new_multi_thread()

@@ -89,7 +89,7 @@ impl Prompter {
 pub(crate) fn history_file() -> Option<PathBuf> {
     let absolute = |name| std::env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
     let base = absolute("XDG_STATE_HOME").or_else(|| Some(absolute("HOME")?.join(".local/state")))?;
-    Some(base.join("nexus/history"))
+    Some(nexus_base::file::resolve(&base).join("nexus/history"))
 }
 
 fn build(history: Option<&Path>) -> Result<Editor<Rules, FileHistory>, ReadlineError> {

@@ -292,6 +292,54 @@ fn processes_start_in_one_crate() {
     nothing(&found, "a process is started outside nexus-process");
 }
 
+/// Files outside `nexus-base` that open or change files by the standard library, and why that is right there.
+const OWN_OPENERS: &[(&str, &str)] = &[
+    ("crates/nexus-kernel/src/log.rs", "its own flags; a device is a log, too"),
+    ("crates/nexus-kernel/src/server.rs", "the mode of a socket"),
+    ("crates/nexus-kernel/src/torture", "plants files for the checks"),
+    ("crates/nexus-process/src/", "the kernel's tables, devices and inherited descriptors"),
+    ("crates/nexus-project/src/conformance", "folders made for one fixture"),
+    ("crates/nexus-store/src/store.rs", "syncs the folder of the databases"),
+    ("crates/nexus-runtime/src/control/metrics.rs", "the kernel's tables"),
+    ("crates/nexus-runtime/src/backup/restore.rs", "lays links again in a folder nobody else sees yet"),
+    ("crates/nexus-agent/src/tools/shell.rs", "a link in a temporary folder of its own"),
+    ("crates/nexus/src/commands/project/conformance.rs", "a file named on the command line"),
+];
+
+#[test]
+fn s1_files_are_opened_and_changed_in_one_module() {
+    let needles = [
+        "OpenOptions",
+        "File::open",
+        "File::create",
+        "File::create_new",
+        "File::options",
+        "fs::write",
+        "fs::read",
+        "fs::read_to_string",
+        "fs::rename",
+        "fs::copy",
+        "fs::hard_link",
+        "fs::create_dir",
+        "fs::create_dir_all",
+        "fs::set_permissions",
+        "fs::symlink",
+    ];
+    let files = rust_files();
+    let is_own = |file: &&RustFile| OWN_OPENERS.iter().any(|(path, _)| file.path.starts_with(path));
+    let searched =
+        |file: &&RustFile| !["nexus-base", "nexus-testkit", "xtask", "fuzz"].contains(&file.package());
+    let names = |file: &RustFile| places(&file.path, &file.code(), &needles);
+    let found: Vec<String> =
+        files.iter().filter(searched).filter(|file| !is_own(file)).flat_map(names).collect();
+    nothing(&found, "a file is opened or changed without nexus_base::file or nexus_base::jail");
+    for (path, _) in OWN_OPENERS {
+        let used =
+            files.iter().filter(|file| file.path.starts_with(path)).any(|file| !names(file).is_empty());
+        assert!(used, "{path} is listed and opens nothing");
+    }
+}
+
 #[test]
 fn databases_open_in_one_module() {
     let found: Vec<String> = rust_files()

@@ -51,6 +51,7 @@ mod project_cycle;
 mod project_meets_damage;
 mod project_roles;
 mod readme_is_real;
+mod s1_links_are_not_followed;
 mod scripted;
 mod sessions_are_shortened;
 mod skills_ask_first;

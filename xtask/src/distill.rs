@@ -31,7 +31,7 @@ pub(crate) struct Options {
     #[arg(long)]
     from: PathBuf,
     /// File to write instead of the committed one.
-    #[arg(long, default_value = "crates/nexus-memory/assets/minilm-256.bin")]
+    #[arg(long, default_value = "crates/nexus-embedder/assets/minilm-256.bin")]
     to: PathBuf,
 }
 

@@ -9,8 +9,8 @@ use nexus_base::clock::Timestamp;
 use nexus_store::embeddings::{StoredVector, VectorKind};
 use nexus_store::{Embeddings, Events, StoreError};
 
-use crate::embed::{Asset, Vector, embed};
 use crate::vectors::{Mark, Scan, Seen, Vectors, speaker_number};
+use nexus_embedder::{Asset, Vector, embed};
 
 /// Rows made in one go while catching up.
 const BATCH: u32 = 512;

@@ -7,7 +7,6 @@
 
 mod answer;
 mod dates;
-pub mod embed;
 mod extract;
 mod fact;
 mod forget;
@@ -25,5 +24,6 @@ pub use extract::extract;
 pub use fact::{LONGEST_FACT, Provenance};
 pub use forget::{Beside, ForgottenFact, ForgottenSource};
 pub use memory::{Memory, MemoryError, VectorCounts};
+pub use nexus_embedder::BYTES_PER_VECTOR;
 pub use request::{Budget, HIGHEST_LIMIT, LONGEST_QUERY, RecallRequest, Scope, Viewer};
 pub use utterance::{Extracted, FactKind, LONGEST_UTTERANCE, Learnt, Mention, Utterance, Voice};

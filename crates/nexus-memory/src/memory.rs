@@ -11,11 +11,11 @@ use nexus_store::embeddings::VectorKind;
 use nexus_store::memory::{Fact, MemoryCounts, NewFact};
 
 use crate::answer::{Explanation, ItemId, Recalled};
-use crate::embed::Vector;
 use crate::fact::{LONGEST_FACT, Provenance, tidy};
 use crate::index::Index;
 use crate::request::{HIGHEST_LIMIT, Viewer};
 use crate::vectors::{Scan, Seen};
+use nexus_embedder::Vector;
 
 /// Why memory did not do what was asked.
 #[derive(Debug, thiserror::Error)]

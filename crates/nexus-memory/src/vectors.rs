@@ -4,7 +4,7 @@
 
 use nexus_store::embeddings::VectorView;
 
-use crate::embed::{DIMENSIONS, STORED_BYTES, Vector, dot};
+use nexus_embedder::{DIMENSIONS, STORED_BYTES, Vector, dot};
 
 /// Rows in a chunk. A chunk is filled before the next is made, so nothing is ever moved.
 const CHUNK: usize = 1024;

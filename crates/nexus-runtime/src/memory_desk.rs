@@ -132,7 +132,7 @@ impl MemoryDesk {
         let size =
             |file: &str| std::fs::metadata(self.layout.data().join(file)).map_or(0, |found| found.len());
         let bytes =
-            size("memory.db") + size("memory.db-wal") + vectors.facts * nexus_memory::embed::BYTES_PER_VECTOR;
+            size("memory.db") + size("memory.db-wal") + vectors.facts * nexus_memory::BYTES_PER_VECTOR;
         Ok(MemoryStats {
             facts: counts.facts,
             entities: counts.entities,

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
 use nexus_base::clock::Timestamp;
-use nexus_memory::embed::{Asset, embed};
+use nexus_embedder::{Asset, embed};
 use nexus_memory::{Memory, RecallRequest, Scope};
 use nexus_store::events::NewEvent;
 use nexus_store::memory::NewFact;

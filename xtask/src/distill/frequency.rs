@@ -10,7 +10,7 @@ use std::path::PathBuf;
 use anyhow::{Context, Result, ensure};
 use clap::Args;
 use nexus_base::file::{Durability, replace};
-use nexus_memory::embed::{Asset, pieces};
+use nexus_embedder::{Asset, pieces};
 
 /// Most pieces a word is cut into.
 const MOST_PIECES: usize = 64;

@@ -2,7 +2,6 @@
 #![expect(clippy::unwrap_used, reason = "helpers of tests may panic as tests do")]
 
 mod access_comes_before_rank;
-mod embedder_is_the_shipped_one;
 mod every_test_file_is_declared;
 mod facts_are_kept_and_found;
 mod forgotten_is_gone;

@@ -11,7 +11,7 @@ const PLACES: usize = 65_536;
 const EMPTY: u16 = u16::MAX;
 
 /// The asset that ships.
-static SHIPPED: &[u8] = include_bytes!("../../assets/minilm-256.bin");
+static SHIPPED: &[u8] = include_bytes!("../assets/minilm-256.bin");
 
 /// Why bytes are no asset.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]

@@ -11,7 +11,7 @@ pub use wordpiece::pieces;
 /// Numbers in a vector.
 pub const DIMENSIONS: usize = 256;
 /// Bytes of a stored vector: its scale, then its numbers.
-pub(crate) const STORED_BYTES: usize = 4 + DIMENSIONS;
+pub const STORED_BYTES: usize = 4 + DIMENSIONS;
 /// Bytes a stored vector takes, without its row.
 pub const BYTES_PER_VECTOR: u64 = STORED_BYTES as u64;
 /// Most pieces of one text that are looked at; a longer text is about many things anyway.
@@ -32,7 +32,8 @@ impl Vector {
         dot(&self.values, &other.values) * self.scale * other.scale
     }
 
-    pub(crate) fn to_bytes(&self) -> Vec<u8> {
+    /// Returns the vector as it is stored.
+    pub fn to_bytes(&self) -> Vec<u8> {
         let mut bytes = Vec::with_capacity(STORED_BYTES);
         bytes.extend(self.scale.to_le_bytes());
         bytes.extend(self.values.map(i8::cast_unsigned));
@@ -42,7 +43,7 @@ impl Vector {
 
 /// Multiplies two rows. The sum of 256 products of signed bytes fits 32 bits with room to spare, so
 /// the order does not matter, and the compiler makes wide instructions of it.
-pub(crate) fn dot(left: &[i8; DIMENSIONS], right: &[i8; DIMENSIONS]) -> f32 {
+pub fn dot(left: &[i8; DIMENSIONS], right: &[i8; DIMENSIONS]) -> f32 {
     let mut sum = 0i32;
     for (left, right) in left.iter().zip(right) {
         sum += i32::from(*left) * i32::from(*right);

@@ -1,6 +1,6 @@
 use std::sync::OnceLock;
 
-use nexus_memory::embed::{Asset, AssetError, DIMENSIONS, embed, pieces};
+use nexus_embedder::{Asset, AssetError, DIMENSIONS, embed, pieces};
 use proptest::prelude::*;
 use sha2::{Digest, Sha256};
 use tokenizers::Tokenizer;

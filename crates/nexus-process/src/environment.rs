@@ -226,6 +226,11 @@ impl Environment {
         self.path.iter().map(|folder| folder.join(name)).find(|candidate| is_executable(candidate))
     }
 
+    /// Sets a variable of this crate's own choice, refused list or not.
+    pub(crate) fn fix(&mut self, name: &str, value: impl Into<OsString>) {
+        self.variables.insert(name.into(), value.into());
+    }
+
     pub(crate) fn mark(&mut self, mark: &str) {
         self.variables.insert(RUN_MARK_VARIABLE.into(), mark.into());
     }
@@ -262,7 +267,7 @@ fn check_name(name: &str) -> Result<(), EnvironmentError> {
     }
 }
 
-fn is_executable(path: &Path) -> bool {
+pub(crate) fn is_executable(path: &Path) -> bool {
     use std::os::unix::fs::PermissionsExt as _;
     path.metadata().is_ok_and(|found| found.is_file() && found.permissions().mode() & 0o111 != 0)
 }

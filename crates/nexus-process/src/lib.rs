@@ -8,6 +8,7 @@ mod capture;
 mod control;
 mod detached;
 mod environment;
+mod git;
 mod group;
 mod inherited;
 mod launch;
@@ -20,6 +21,7 @@ mod sandbox;
 pub use capture::Captured;
 pub use detached::start_detached;
 pub use environment::{Environment, EnvironmentError, RUN_MARK_VARIABLE};
+pub use git::{Git, GitChanges, GitError};
 pub use group::{FileRecord, GroupRecord, Leader, LiveGroup, end_group, end_left_over};
 pub use inherited::inherited_socket;
 pub use launch::{

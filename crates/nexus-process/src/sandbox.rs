@@ -30,6 +30,8 @@ pub enum Access {
     Read,
     /// Read and execute.
     Execute,
+    /// Read, write, create, rename and remove, but not execute.
+    Edit,
     /// Read, execute, write, create, rename and remove.
     Write,
     /// Read and write an existing file or device, nothing else.
@@ -137,6 +139,12 @@ impl SandboxProfile {
         }
     }
 
+    /// Makes a profile for `program` alone: it reads what [`SandboxProfile::system`] grants, and no other program of
+    /// the system, the shell included, can be executed.
+    pub fn only(program: &Path) -> Self {
+        Self { grants: grants::only(program), ..Self::system() }
+    }
+
     /// Closes `path` for good: no grant may contain it. System grants that would are dropped.
     #[must_use]
     pub fn protect(mut self, path: impl Into<PathBuf>) -> Self {
@@ -156,6 +164,12 @@ impl SandboxProfile {
     #[must_use]
     pub fn execute(self, path: impl Into<PathBuf>) -> Self {
         self.grant(path.into(), Access::Execute, false)
+    }
+
+    /// Grants reading and changing what is below `path`, which must exist when the program starts, but not executing.
+    #[must_use]
+    pub fn edit(self, path: impl Into<PathBuf>) -> Self {
+        self.grant(path.into(), Access::Edit, true)
     }
 
     /// Grants everything below `path`, which must exist when the program starts.
@@ -187,7 +201,8 @@ impl SandboxProfile {
 
     /// Returns the folders the program may write to.
     pub fn writable(&self) -> impl Iterator<Item = &Path> {
-        self.grants.iter().filter(|grant| grant.access == Access::Write).map(|grant| grant.path.as_path())
+        let writable = |grant: &&Grant| matches!(grant.access, Access::Write | Access::Edit);
+        self.grants.iter().filter(writable).map(|grant| grant.path.as_path())
     }
 
     /// Returns every grant.

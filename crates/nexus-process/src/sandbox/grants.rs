@@ -81,6 +81,9 @@ const SETTINGS: &[&str] = &[
 /// Devices that are no doors.
 const DEVICES: &[&str] = &["/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom"];
 
+/// Where the loader of shared libraries lies.
+const LOADER_FOLDERS: &[&str] = &["/lib", "/lib64"];
+
 /// Folders below a home that hold programs, and the folder of each to look programs up in.
 const HOME_TOOLCHAINS: &[(&str, &str)] = &[
     (".cargo/bin", ".cargo/bin"),
@@ -110,6 +113,28 @@ pub(super) fn system() -> Vec<Grant> {
         .chain(SETTINGS.iter().map(grant(Access::Read)))
         .chain(DEVICES.iter().map(grant(Access::Device)))
         .collect()
+}
+
+/// As [`system`], with nothing to execute but `program` and the loader of its libraries.
+pub(super) fn only(program: &Path) -> Vec<Grant> {
+    let mut grants = system();
+    for grant in &mut grants {
+        if grant.access == Access::Execute {
+            grant.access = Access::Read;
+        }
+    }
+    let executable = |path| Grant { path, access: Access::Execute, links: Links::Follow, required: false };
+    grants.push(executable(program.to_owned()));
+    grants.extend(loaders().map(executable));
+    grants
+}
+
+/// The programs that load the libraries of another one, without which none but a static one starts.
+fn loaders() -> impl Iterator<Item = PathBuf> {
+    let entries =
+        LOADER_FOLDERS.iter().filter_map(|folder| std::fs::read_dir(folder).ok()).flatten().flatten();
+    let is_loader = |name: &str| name.starts_with("ld") && name.contains(".so");
+    entries.filter(move |entry| entry.file_name().to_str().is_some_and(is_loader)).map(|entry| entry.path())
 }
 
 /// The owner's compilers and interpreters below their home folder.

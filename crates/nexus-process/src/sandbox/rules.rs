@@ -62,9 +62,8 @@ fn rights(access: Access, is_folder: bool) -> BitFlags<AccessFs> {
         Access::Read => read,
         Access::Execute => read | AccessFs::Execute,
         // Not MakeChar and MakeBlock: root could make itself a door to the disk.
-        Access::Write => {
-            read | AccessFs::Execute
-                | AccessFs::WriteFile
+        Access::Edit => {
+            read | AccessFs::WriteFile
                 | AccessFs::Truncate
                 | AccessFs::RemoveDir
                 | AccessFs::RemoveFile
@@ -75,6 +74,7 @@ fn rights(access: Access, is_folder: bool) -> BitFlags<AccessFs> {
                 | AccessFs::MakeSock
                 | AccessFs::Refer
         }
+        Access::Write => rights(Access::Edit, true) | AccessFs::Execute,
         Access::Device => AccessFs::ReadFile | AccessFs::WriteFile | AccessFs::Truncate,
     };
     // The kernel refuses folder rights on a file.

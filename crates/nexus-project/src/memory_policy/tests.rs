@@ -4,7 +4,7 @@ use serde_json::{Map, Value, json};
 
 use super::*;
 use crate::catalog::Catalog;
-use crate::harness::{self, HarnessId};
+use crate::harness::HarnessId;
 use crate::tools::{Tool, call};
 use crate::{Project, ProjectError};
 
@@ -21,20 +21,6 @@ fn say(project: &Project, text: &str) -> Kept {
 
 fn read(project: &Project, path: &Path) -> String {
     std::fs::read_to_string(project.root().join(path)).unwrap()
-}
-
-#[expect(clippy::disallowed_methods, reason = "the test needs a repository")]
-fn git(root: &Path, arguments: &[&str]) -> String {
-    let output = std::process::Command::new("git")
-        .args(["-c", "user.name=t", "-c", "user.email=t@example.org"])
-        .args(arguments)
-        .current_dir(root)
-        .env("HOME", root)
-        .env("GIT_CONFIG_NOSYSTEM", "1")
-        .output()
-        .unwrap();
-    assert!(output.status.success(), "{arguments:?}: {output:?}");
-    String::from_utf8(output.stdout).unwrap().trim().to_owned()
 }
 
 #[test]
@@ -90,64 +76,13 @@ fn rules_go_to_the_file_of_their_category() {
 }
 
 #[test]
-fn removal_is_one_commit_of_those_paths_and_names_the_way_back() {
-    let (_folder, project) = project();
-    let root = project.root();
-    let (old, kept) =
-        (say(&project, "old things nobody reads"), say(&project, "useful facts everybody reads"));
-    git(root, &["init", "-q", "-b", "main"]);
-    git(root, &["add", "-A"]);
-    git(root, &["commit", "-q", "-m", "first"]);
-    nexus_base::file::replace(&root.join("staged.txt"), b"mine", 0o644, nexus_base::file::Durability::Crash)
-        .unwrap();
-    git(root, &["add", "staged.txt"]);
-    // A hook of the repository would run with our rights.
-    let hook = root.join(".git/hooks/reference-transaction");
-    nexus_base::file::create_folder(hook.parent().unwrap(), 0o755).unwrap();
-    nexus_base::file::replace(
-        &hook,
-        format!("#!/bin/sh\ntouch {}/hooked\n", root.display()).as_bytes(),
-        0o755,
-        nexus_base::file::Durability::Crash,
-    )
-    .unwrap();
-    let ours = HarnessId::ours();
-    harness::record_read(&project, &ours, &old.path, "lead").unwrap();
-    let removed =
-        remove(&project, &ours, &[old.path.file_name().unwrap().to_str().unwrap().to_owned()]).unwrap();
-    assert_eq!(removed.files, std::slice::from_ref(&old.path));
-    assert!(!root.join("hooked").exists());
-    assert!(!root.join(&old.path).exists() && root.join(&kept.path).exists());
-    assert_eq!(
-        git(root, &["show", "--name-status", "--format=", "HEAD"]),
-        format!("D\t{}", old.path.display())
-    );
-    let message = git(root, &["log", "-1", "--format=%B"]);
-    assert!(message.contains(&removed.recovery), "{message}");
-    assert_eq!(git(root, &["diff", "--cached", "--name-only"]), "staged.txt");
-    assert!(standings(&project).unwrap().iter().all(|one| one.reads == 0));
-    // The command that the commit names brings it back.
-    let recovery: Vec<&str> = removed.recovery.split(' ').skip(1).collect();
-    git(root, &recovery);
-    assert!(read(&project, &old.path).contains("nobody reads"));
-}
-
-#[test]
-fn outside_git_or_with_changes_nothing_is_removed() {
+fn outside_git_nothing_is_removed() {
     let (_folder, project) = project();
     let kept = say(&project, "old things nobody reads");
     let name = kept.path.file_name().unwrap().to_str().unwrap().to_owned();
     let ours = HarnessId::ours();
     let refused = remove(&project, &ours, std::slice::from_ref(&name)).unwrap_err().to_string();
     assert!(refused.contains("no git repository"), "{refused}");
-    git(project.root(), &["init", "-q", "-b", "main"]);
-    git(project.root(), &["commit", "-q", "--allow-empty", "-m", "first"]);
-    let refused = remove(&project, &ours, std::slice::from_ref(&name)).unwrap_err().to_string();
-    assert!(refused.contains("no commit holds"), "{refused}");
-    git(project.root(), &["add", "-A"]);
-    git(project.root(), &["commit", "-q", "-m", "second"]);
-    say(&project, "old things nobody reads today");
-    remove(&project, &ours, std::slice::from_ref(&name)).unwrap_err();
     remove(&project, &ours, &["../context/a.md".to_owned()]).unwrap_err();
     remove(&project, &ours, &[]).unwrap_err();
     assert!(project.root().join(&kept.path).exists());

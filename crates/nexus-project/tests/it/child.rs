@@ -3,8 +3,7 @@
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
-use nexus_project::harness::HarnessId;
-use nexus_project::{Project, Tool, call, memory_policy};
+use nexus_project::{Project, Tool, call};
 use serde_json::{Map, Value, json};
 
 const ROOT: &str = "PROJECT_CHILD_ROOT";
@@ -41,11 +40,6 @@ fn makes_calls_when_told_to() {
     let project = Project::open(Path::new(&root)).unwrap();
     let calls: Value = serde_json::from_str(&calls).unwrap();
     for one in calls.as_array().unwrap() {
-        if one[0] == "memory_gc" {
-            let names = [one[1].as_str().unwrap().to_owned()];
-            println!("answer {}", json!(memory_policy::remove(&project, &HarnessId::ours(), &names).is_ok()));
-            continue;
-        }
         let tool = Tool::named(one[0].as_str().unwrap()).unwrap();
         println!("answer {}", ask(&project, tool, one[1].clone()));
     }

@@ -12,5 +12,4 @@ mod full_disk_leaves_state_alone;
 mod history_is_remembered;
 mod history_keeps_every_byte;
 mod many_processes_share_a_project;
-mod memory_is_removed_by_commit;
 mod power_may_go;

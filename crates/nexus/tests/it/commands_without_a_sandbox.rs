@@ -17,7 +17,7 @@ const CREATE_RULESET: i64 = 444;
 const NO_SUCH_CALL: u32 = 38;
 
 /// Does something on a thread that, with whatever it starts, finds no Landlock in the kernel.
-fn without_landlock<T: Send>(work: impl FnOnce() -> T + Send) -> T {
+pub(crate) fn without_landlock<T: Send>(work: impl FnOnce() -> T + Send) -> T {
     let filter = SeccompFilter::new(
         BTreeMap::from([(CREATE_RULESET, Vec::new())]),
         SeccompAction::Allow,

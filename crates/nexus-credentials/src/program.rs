@@ -157,13 +157,23 @@ impl Programs<'_> {
         environment
     }
 
+    /// Returns the folders of the owner's `PATH`, without those in a project: workers write there.
     fn path_folders(&self) -> impl Iterator<Item = PathBuf> {
         let path = self.environment.iter().find(|(name, _)| name == "PATH");
         let folders: Vec<PathBuf> = path
-            .map(|(_, value)| std::env::split_paths(value).filter(|folder| folder.is_absolute()).collect())
+            .map(|(_, value)| {
+                std::env::split_paths(value)
+                    .filter(|folder| folder.is_absolute() && !is_in_project(folder))
+                    .collect()
+            })
             .unwrap_or_default();
         folders.into_iter()
     }
+}
+
+fn is_in_project(folder: &Path) -> bool {
+    let real = folder.canonicalize().unwrap_or_else(|_| folder.to_owned());
+    real.ancestors().any(|above| above.join(".nexus").is_dir())
 }
 
 fn is_executable(path: &Path) -> bool {
@@ -174,4 +184,29 @@ fn is_executable(path: &Path) -> bool {
 /// Returns a program's own name; the path to it says nothing a person needs.
 pub(crate) fn program_name(given: &str) -> String {
     Path::new(given).file_name().map_or_else(|| given.to_owned(), |file| file.to_string_lossy().into_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use nexus_base::file::{Durability, create_folder, replace};
+
+    use super::*;
+
+    #[test]
+    fn a_program_in_a_project_is_not_the_owners() {
+        let folder = tempfile::tempdir().unwrap();
+        let (project, own) = (folder.path().join("project"), folder.path().join("own"));
+        for place in [project.join("bin"), project.join(".nexus"), own.clone()] {
+            create_folder(&place, 0o755).unwrap();
+        }
+        std::os::unix::fs::symlink(project.join("bin"), folder.path().join("link")).unwrap();
+        for place in [project.join("bin/op"), own.join("op")] {
+            replace(&place, b"#!/bin/sh\n", 0o755, Durability::Crash).unwrap();
+        }
+        let path = ["link", "project/bin", "own"].map(|name| folder.path().join(name));
+        let path = std::env::join_paths(path).unwrap().into_string().unwrap();
+        let environment = [("PATH".to_owned(), path)];
+        let programs = Programs { environment: &environment };
+        assert_eq!(programs.find("op"), Some(own.join("op")));
+    }
 }

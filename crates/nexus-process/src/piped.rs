@@ -3,10 +3,12 @@
 use std::ffi::OsStr;
 use std::io::{self, BufRead as _, BufReader, Read as _, Write as _};
 use std::os::unix::process::CommandExt as _;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError, SyncSender};
 use std::time::{Duration, Instant};
+
+use crate::environment::is_executable;
 
 /// Longest line taken, in bytes.
 const LONGEST_LINE: u64 = 64 * 1024 * 1024;
@@ -25,7 +27,7 @@ pub struct Piped {
 }
 
 impl Piped {
-    /// Starts `program` in its own process group with the whole environment of this process; what it
+    /// Starts `program`, by its name on `PATH` or by a path from here and not from `folder`, in its own process group with the whole environment of this process; what it
     /// says on standard error goes where ours goes.
     ///
     /// This is for a program the person named on the command line; anything a model or a file of a
@@ -35,7 +37,7 @@ impl Piped {
     /// The program cannot be started.
     pub fn start(program: &OsStr, arguments: &[impl AsRef<OsStr>], folder: &Path) -> io::Result<Self> {
         #[expect(clippy::disallowed_methods, reason = "this crate is the one place that starts processes")]
-        let mut command = Command::new(program);
+        let mut command = Command::new(of_the_person(program)?);
         command
             .args(arguments)
             .current_dir(folder)
@@ -92,6 +94,18 @@ impl Drop for Piped {
     }
 }
 
+/// Finds a program as the person's shell would, without the relative folders of `PATH`: the system would look for both
+/// in the folder the program is started in, which holds what others put there.
+fn of_the_person(program: &OsStr) -> io::Result<PathBuf> {
+    if Path::new(program).components().count() != 1 || program.as_encoded_bytes().contains(&b'/') {
+        return std::path::absolute(program);
+    }
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let candidates = std::env::split_paths(&path).filter(|folder| folder.is_absolute());
+    let mut candidates = candidates.map(|folder| folder.join(program));
+    candidates.find(|candidate| is_executable(candidate)).ok_or_else(|| io::ErrorKind::NotFound.into())
+}
+
 fn read(output: ChildStdout, sender: &SyncSender<String>) {
     let mut output = BufReader::new(output);
     loop {
@@ -120,6 +134,8 @@ mod tests {
         assert_eq!(silent.kind(), io::ErrorKind::TimedOut);
         let mut gone = Piped::start("true".as_ref(), &[] as &[&str], Path::new("/")).unwrap();
         assert_eq!(gone.hear(Duration::from_secs(5)).unwrap_err().kind(), io::ErrorKind::UnexpectedEof);
+        let path = of_the_person("./here".as_ref()).unwrap();
+        assert_eq!(path, std::env::current_dir().unwrap().join("here"), "not where it is started");
         Piped::start("/no/such/program".as_ref(), &[] as &[&str], Path::new("/")).unwrap_err();
     }
 }

@@ -82,6 +82,33 @@ const ONLY: &[(&str, &[&str])] = &[
     ("rustyline", &["nexus"]),
 ];
 
+/// Where shipped code starts a program, how it is confined there, and why that is enough.
+const STARTS: &[(&str, &str, &str)] = &[
+    ("crates/nexus-process/src/git.rs", "Launch::new", "git: sandbox, always"),
+    (
+        "crates/nexus-agent/src/tools/bash.rs",
+        "Launch::new",
+        "commands of agents: sandbox, or the owner's yes",
+    ),
+    ("crates/nexus-automation/src/program.rs", "Launch::new", "automations: sandbox, always"),
+    (
+        "crates/nexus-credentials/src/program.rs",
+        "Launch::new",
+        "keychains and commands that the owner named as pointers: they need the owner's session; run in /, never \
+         from a project",
+    ),
+    (
+        "crates/nexus-project/src/conformance/server.rs",
+        "Piped::start",
+        "the server that a person named on this command line",
+    ),
+    ("crates/nexus/src/commands/up.rs", "start_detached", "this very program as the daemon"),
+];
+
+/// Where the sandbox may be left out; each is a row above that says why.
+const UNCONFINED: &[&str] =
+    &["crates/nexus-agent/src/tools/bash.rs", "crates/nexus-credentials/src/program.rs"];
+
 /// Packages nothing that ships may depend on.
 const DEVELOPMENT_ONLY: [&str; 2] = ["nexus-testkit", "xtask"];
 
@@ -339,6 +366,69 @@ fn s1_files_are_opened_and_changed_in_one_module() {
             files.iter().filter(|file| file.path.starts_with(path)).any(|file| !names(file).is_empty());
         assert!(used, "{path} is listed and opens nothing");
     }
+}
+
+#[test]
+fn every_start_of_a_program_is_reviewed() {
+    let ways = ["Launch::new", "Piped::start", "start_detached"];
+    let mut found = Vec::new();
+    let mut seen = BTreeSet::new();
+    for file in shipped() {
+        let code = file.code();
+        for way in ways {
+            let uses: Vec<String> = places(&file.path, &code, &[way])
+                .into_iter()
+                .filter(|place| {
+                    ![format!("fn {way}"), "use ".to_owned()].iter().any(|not| place.contains(not))
+                })
+                .collect();
+            if uses.is_empty() {
+                continue;
+            }
+            match STARTS.iter().find(|(path, listed, _)| *path == file.path && *listed == way) {
+                Some(row) => drop(seen.insert(row)),
+                None => found.extend(uses),
+            }
+        }
+        let is_launch = file.path == "crates/nexus-process/src/launch.rs"
+            || file.path == "crates/nexus-process/src/running.rs";
+        if !is_launch && !UNCONFINED.contains(&file.path.as_str()) {
+            found.extend(places(&file.path, &code, &["Unsandboxed"]));
+        }
+    }
+    nothing(
+        &found,
+        "a program is started, or started without a sandbox, where STARTS and UNCONFINED do not say so",
+    );
+    let stale: Vec<String> = STARTS
+        .iter()
+        .filter(|row| !seen.contains(row))
+        .map(|(path, way, _)| format!("{path}: {way}"))
+        .collect();
+    nothing(&stale, "rows of STARTS that start nothing");
+}
+
+#[test]
+fn git_starts_in_one_module() {
+    // The guide knows the names of commands people type.
+    let exempt = ["crates/nexus-process/src/git.rs", "crates/nexus-guide/src/command.rs"];
+    let named = |line: &str| ["\"git\"", "bin/git\""].iter().any(|name| line.contains(name));
+    let found: Vec<String> = shipped()
+        .filter(|file| !exempt.contains(&file.path.as_str()))
+        .flat_map(|file| {
+            let text = file.code_and_strings();
+            let lines = text.lines().filter(|line| named(line)).map(str::trim);
+            lines.map(|line| format!("{}: {line}", file.path)).collect::<Vec<_>>()
+        })
+        .collect();
+    nothing(&found, "git is named as a program outside nexus-process's git module");
+    let module = read("crates/nexus-process/src/git.rs");
+    assert!(!module.contains("Unsandboxed") && module.contains("Confinement::Sandbox(profile)"));
+}
+
+/// Returns the files of packages that ship.
+fn shipped() -> impl Iterator<Item = RustFile> {
+    rust_files().into_iter().filter(|file| !DEVELOPMENT_ONLY.contains(&file.package()))
 }
 
 #[test]

@@ -186,8 +186,15 @@ pub(crate) fn assemble(
     }
     let mut onboarding = false;
     // Last, so that the prefix before it survives the end of onboarding.
-    if role == Role::Manager && persona::needs_bootstrap(layout)? {
-        onboarding = prompt.file("onboarding", "## Onboarding\n", &layout.bootstrap_md())?;
+    if role == Role::Manager {
+        let stage = persona::onboarding(layout)?;
+        if stage.is_needed() {
+            onboarding = prompt.file("onboarding", "## Onboarding\n", &layout.bootstrap_md())?;
+        }
+        if let Some(note) = stage.note() {
+            prompt.part("unfinished onboarding", &format!("## Unfinished Onboarding\n{note}"));
+            onboarding = true;
+        }
     }
     let hash = crate::changes::hash_of(prompt.text.as_bytes());
     Ok(SystemPrompt { text: prompt.text.into(), hash, parts: prompt.parts, onboarding })

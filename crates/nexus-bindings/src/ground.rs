@@ -136,6 +136,12 @@ impl Ground {
         nexus_base::file::read_text(&layout.bootstrap_md(), 64 * 1024).ok()
     }
 
+    /// Returns the identity files that the first conversation left unwritten.
+    pub(crate) fn missing(&self) -> Vec<String> {
+        let stage = self.workspace.as_ref().and_then(|layout| persona::onboarding(layout).ok());
+        stage.map(|stage| stage.missing().to_vec()).unwrap_or_default()
+    }
+
     /// Returns a skill in words that every harness understands.
     pub(crate) fn skill_body(&self, skill: &Skill) -> Result<String, BindingError> {
         // Files in the common folder are read by several harnesses, so their words are nobody's own.

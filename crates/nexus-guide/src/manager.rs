@@ -36,7 +36,7 @@ pub(crate) fn reply(scene: &Scene) -> Draft {
     }
     tell_inputs(scene, &telling, &mut draft);
     onboarding::correct_written_files(scene, &telling, &mut draft);
-    onboarding::repair(scene, &mut draft);
+    onboarding::repair(scene, &telling, &mut draft);
     answer_person(scene, &telling, &mut draft);
     if scene.persona.is_onboarding {
         onboarding::proceed(scene, &telling, &mut draft);
@@ -104,7 +104,11 @@ fn answer_person(scene: &Scene, telling: &Telling, draft: &mut Draft) {
             if !rest.is_empty() {
                 draft.say(format!("I did not understand “{}”.", one_line(&rest.join(" "), 160)));
             }
-        } else if hearing.requests.is_empty() && !scene.persona.is_onboarding && hearing.import.is_none() {
+        } else if hearing.requests.is_empty()
+            && !scene.persona.is_onboarding
+            && hearing.import.is_none()
+            && !(scene.persona.lacks_user() && hearing.named_user)
+        {
             answer::changed_persona_or_unknown(scene, message, draft);
         }
     }

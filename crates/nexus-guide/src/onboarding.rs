@@ -184,14 +184,12 @@ fn write_files(scene: &Scene, telling: &Telling, profile: &Profile, files: &[Fil
     draft.dispatch(&task::identity(files));
 }
 
-/// Writes what a worker left unwritten after onboarding has ended.
-///
-/// The first identity file ends onboarding, and with it the workers' right to write identities. A
-/// worker cut off between two files would leave half a persona for good; the manager may write it.
-pub(crate) fn repair(scene: &Scene, draft: &mut Draft) {
+/// Writes what a worker that was cut off between two files left unwritten: the words are known, and sending
+/// another worker would only take longer.
+pub(crate) fn repair(scene: &Scene, telling: &Telling, draft: &mut Draft) {
     let persona = &scene.persona;
     let is_whole = persona.agent.is_some() && persona.soul.is_some() && persona.user.is_some();
-    let Some(last) = identity_dispatches(scene).last() else { return };
+    let Some(last) = identity_dispatches(scene).last() else { return finish(scene, telling, draft) };
     let is_over = matches!(last.state, DispatchState::Ended { .. } | DispatchState::Unknown);
     let Purpose::Identity(files) = &last.purpose else { return };
     let attempts = scene.calls.iter().filter(|call| call.name == "write").count();
@@ -217,6 +215,51 @@ pub(crate) fn repair(scene: &Scene, draft: &mut Draft) {
     }
     if wrote {
         draft.say("A part of our identity files is missing; I write it myself.");
+    }
+}
+
+/// Writes what a first conversation that is not before us left unwritten, as far as it is known now.
+fn finish(scene: &Scene, telling: &Telling, draft: &mut Draft) {
+    let persona = &scene.persona;
+    let attempts = scene.calls.iter().filter(|call| call.name == "write").count();
+    if telling.hearings.is_empty()
+        || attempts >= MOST_ATTEMPTS * persona.missing.len()
+        || !scene.has_tool("write")
+    {
+        return;
+    }
+    let mut profile = whole_profile(scene, telling);
+    profile.agent_name = Some(persona.agent_name().unwrap_or("your assistant").to_owned());
+    if let Some(vibe) = persona.agent.as_ref().and_then(|agent| agent.field("vibe")) {
+        profile.manners = vec![vibe.to_owned()];
+    }
+    let known = persona.user.as_ref().and_then(|user| user.field("name"));
+    let told = profile.user_name.is_some();
+    profile.user_name = known.map(str::to_owned).or(profile.user_name);
+    profile.call = persona.call_name().map(str::to_owned).or(profile.call);
+    if profile.user_name.is_none() {
+        // Enough for a soul, which needs no name.
+        profile.user_name = Some("the owner".to_owned());
+        profile.call.get_or_insert_with(|| "the owner".to_owned());
+    }
+    let mut wrote = false;
+    for file in profile.files(None).unwrap_or_default() {
+        let is_user = file.path == task::USER_IDENTITY_PATH;
+        // The persona's folder is the one that is there, however its name is written.
+        let path = persona.missing.iter().find(|missing| match is_user {
+            true => told && **missing == file.path,
+            false => missing.ends_with("/SOUL.md") && file.path.ends_with("/SOUL.md"),
+        });
+        if let Some(path) = path {
+            draft.call("write", serde_json::json!({ "path": path, "content": file.content }));
+            wrote = true;
+        }
+    }
+    if wrote {
+        draft.say("A part of our identity files is missing; I write it myself.");
+    }
+    if persona.lacks_user() && !told && !telling.before.has_spoken {
+        draft.say("Your own file is missing, too: what may I call you?");
     }
 }
 

@@ -1,9 +1,12 @@
 //! Who the assistant and the person are, as far as the system prompt tells.
 
+use crate::task::USER_IDENTITY_PATH;
 use crate::text::one_line;
 
 /// The heading that says onboarding is under way.
 const ONBOARDING: &str = "## Onboarding";
+/// The heading that says which identity files onboarding has left unwritten.
+const UNFINISHED: &str = "## Unfinished Onboarding";
 
 /// One identity document: its front matter and its body.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -16,6 +19,8 @@ pub(crate) struct Document {
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Persona {
     pub(crate) is_onboarding: bool,
+    /// Identity files that the prompt says are missing though the assistant has its identity.
+    pub(crate) missing: Vec<String>,
     pub(crate) agent: Option<Document>,
     pub(crate) soul: Option<Document>,
     pub(crate) user: Option<Document>,
@@ -24,12 +29,20 @@ pub(crate) struct Persona {
 impl Persona {
     /// Reads a system prompt.
     pub(crate) fn read(system: &str) -> Self {
+        let is_onboarding = system.lines().any(|line| line.trim_end() == ONBOARDING);
+        let unfinished = section(system, UNFINISHED).filter(|_| !is_onboarding).unwrap_or_default();
         Self {
-            is_onboarding: system.lines().any(|line| line.trim_end() == ONBOARDING),
+            is_onboarding,
+            missing: files_named(unfinished),
             agent: section(system, "## Agent Identity").map(Document::read),
             soul: section(system, "## Agent Soul").map(Document::read),
             user: section(system, "## User Identity").map(Document::read),
         }
+    }
+
+    /// Tells whether the person's profile is the file that is missing.
+    pub(crate) fn lacks_user(&self) -> bool {
+        self.missing.iter().any(|path| path == USER_IDENTITY_PATH)
     }
 
     /// Returns the assistant's name.
@@ -113,6 +126,13 @@ pub(crate) fn quote(value: &str) -> String {
 
 fn unquote(value: &str) -> String {
     serde_json::from_str::<String>(value).unwrap_or_else(|_| value.trim_matches('\'').to_owned())
+}
+
+/// Returns the files that the first line of a section with such names lists.
+fn files_named(text: &str) -> Vec<String> {
+    let line = text.lines().find(|line| line.contains("`state/")).unwrap_or_default();
+    let quoted = line.split('`').skip(1).step_by(2);
+    quoted.filter(|name| name.starts_with("state/")).map(str::to_owned).collect()
 }
 
 /// Returns the lines below a heading up to the next heading of its level.

@@ -96,8 +96,11 @@ pub(crate) fn tell(scene: &Scene) -> Telling {
         }
         Event::Input(_) | Event::Said | Event::Called(_) => false,
     });
-    let asks_names =
-        |place: usize| scene.persona.is_onboarding || files_written.is_some_and(|written| place < written);
+    let asks = scene.persona.is_onboarding || scene.persona.lacks_user();
+    let asks_names = |place: usize| asks || files_written.is_some_and(|written| place < written);
+    if scene.persona.lacks_user() {
+        story.profile.agent_name = own_name.map(str::to_owned);
+    }
     for (place, event) in scene.events[..scene.now].iter().enumerate() {
         story.asks_names = asks_names(place);
         let is_person = matches!(event, Event::Input(Input::Person { .. }));

@@ -313,7 +313,8 @@ async fn take_up(runtime: &Runtime, store: &Store, processes: usize) -> Result<R
 
 /// Leaves the reminder about credentials once per workspace, and again if they came and went.
 async fn remind(runtime: &Runtime, options: &StartOptions, store: &Store) -> Result<(), StoreError> {
-    let onboarded = nexus_workspace::persona::is_onboarded(&options.layout).unwrap_or(false);
+    let stage = nexus_workspace::persona::onboarding(&options.layout);
+    let onboarded = stage.is_ok_and(|stage| !stage.is_needed());
     let none = CredentialFolder::new(options.layout.credentials()).is_empty().unwrap_or(false);
     let reminded = store.runtime().kv_get(REMINDED).await?.as_deref() == Some("given");
     if none && onboarded && !reminded {

@@ -312,22 +312,23 @@ impl Workshop {
                 Ok(FileTools::manager(access))
             }
             Role::Worker => {
-                // Identity files are written by onboarding's worker only.
-                let onboarding = persona::needs_bootstrap(&self.layout).map_err(|error| explain(&error))?;
-                let access = FileAccess::worker_at(&self.layout, folder, onboarding)
+                // Identity files are written by onboarding's workers only, in whatever order and however often
+                // they have to begin again.
+                let stage = persona::onboarding(&self.layout).map_err(|error| explain(&error))?;
+                let access = FileAccess::worker_at(&self.layout, folder, &stage.writable())
                     .map_err(|error| explain(&error))?;
-                Ok(FileTools::worker(access, Some(self.shell(onboarding, folder)?)))
+                Ok(FileTools::worker(access, Some(self.shell(stage.writable(), folder)?)))
             }
         }
     }
 
-    fn shell(&self, onboarding: bool, folder: &Path) -> Result<Shell, String> {
+    fn shell(&self, identity: Vec<PathBuf>, folder: &Path) -> Result<Shell, String> {
         let setup = ShellSetup {
             root: self.layout.root().to_owned(),
             task_folder: folder.to_owned(),
             owner_home: self.owner_home.clone(),
             private_home: self.layout.state().join(TOOL_HOME),
-            onboarding,
+            identity,
             network: bash_network(&self.settings()),
         };
         let shell = Shell::at(&self.layout, &setup).map_err(|error| explain(&error))?;

@@ -141,7 +141,7 @@ impl Projects {
         }
         let root = self.nearest(&folder).unwrap_or(folder);
         // What no worker may have as its folder can be no project either.
-        nexus_agent::tools::FileAccess::worker_at(&self.layout, &root, false)
+        nexus_agent::tools::FileAccess::worker_at(&self.layout, &root, &[])
             .map_err(|error| crate::engine::explain(&error))?;
         Ok(root)
     }
@@ -177,7 +177,7 @@ impl Projects {
     /// cannot be.
     pub(crate) fn task_folder(&self, project: &OpenProject) -> PathBuf {
         let root = project.project.root();
-        match nexus_agent::tools::FileAccess::worker_at(&self.layout, root, false) {
+        match nexus_agent::tools::FileAccess::worker_at(&self.layout, root, &[]) {
             Ok(_) => root.to_owned(),
             Err(_) => self.layout.home().to_owned(),
         }

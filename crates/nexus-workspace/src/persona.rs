@@ -2,6 +2,7 @@
 //! runtime asks about them. Writing them is a worker's job, not this module's.
 
 mod front_matter;
+mod onboarding;
 mod slug;
 
 use std::path::{Path, PathBuf};
@@ -11,6 +12,7 @@ use nexus_base::file::{FileError, read_text};
 use serde::Serialize;
 
 pub use front_matter::FrontMatter;
+pub use onboarding::{Onboarding, onboarding};
 pub use slug::{LONGEST_SLUG, Slug};
 
 use crate::Layout;
@@ -60,25 +62,6 @@ pub struct Persona {
     pub soul: Option<PersonaText>,
     /// `state/user/IDENTITY.md`, when it exists.
     pub user: Option<PersonaText>,
-}
-
-/// Tells whether no persona has been begun: `state/agents/` has no sub-folder.
-///
-/// # Errors
-/// The folder exists but cannot be listed.
-pub fn needs_bootstrap(layout: &Layout) -> Result<bool, FileError> {
-    Ok(subfolders(&layout.agents(), layout.state())?.is_empty())
-}
-
-/// Tells whether some persona has an IDENTITY.md.
-///
-/// # Errors
-/// The folder exists but cannot be listed.
-pub fn is_onboarded(layout: &Layout) -> Result<bool, FileError> {
-    let folder = layout.agents();
-    Ok(subfolders(&folder, layout.state())?
-        .iter()
-        .any(|name| is_file_inside(&folder.join(name).join("IDENTITY.md"), layout)))
 }
 
 /// Returns the persona in use: the configured one, else the one changed last. None before onboarding.

@@ -102,8 +102,8 @@ impl FileAccess {
     ///
     /// # Errors
     /// The workspace is missing, or the folder may not be a task folder or cannot be made.
-    pub fn worker(root: &Path, task_folder: &Path, onboarding: bool) -> Result<Self, AccessError> {
-        Self::worker_at(&Layout::new(root), task_folder, onboarding)
+    pub fn worker(root: &Path, task_folder: &Path, identity: &[PathBuf]) -> Result<Self, AccessError> {
+        Self::worker_at(&Layout::new(root), task_folder, identity)
     }
 
     /// Grants what a manager may use: its scratchpad and the identity files to write, `AGENTS.md` to read.
@@ -122,14 +122,14 @@ impl FileAccess {
         Ok(access)
     }
 
-    /// Grants what a worker may use: its task folder to write; `AGENTS.md`, skills and identity to read, the
-    /// identity to write too while onboarding.
+    /// Grants what a worker may use: its task folder to write; `AGENTS.md`, skills and identity to read. What
+    /// `identity` names below the state folder can be written, too: until onboarding is complete.
     ///
     /// `task_folder` is relative to the workspace or absolute; outside the workspace it must exist.
     ///
     /// # Errors
     /// The workspace is missing, or the folder may not be a task folder or cannot be made.
-    pub fn worker_at(layout: &Layout, task_folder: &Path, onboarding: bool) -> Result<Self, AccessError> {
+    pub fn worker_at(layout: &Layout, task_folder: &Path, identity: &[PathBuf]) -> Result<Self, AccessError> {
         let mut access = Self::empty(layout)?;
         let (root, state) = access.jails()?;
         let folder = access.task_folder_at(layout, task_folder)?;
@@ -146,9 +146,14 @@ impl FileAccess {
         access.base = folder;
         access.add(&root, access.root.join("AGENTS.md"), Rights::Read);
         access.add(&root, access.root.join("skills"), Rights::Read);
-        let identity = if onboarding { Rights::ReadWrite } else { Rights::Read };
-        access.add(&state, access.state.join("agents"), identity);
-        access.add(&state, access.state.join("user"), identity);
+        for name in ["agents", "user"].map(PathBuf::from) {
+            if !identity.contains(&name) {
+                access.add(&state, access.state.join(name), Rights::Read);
+            }
+        }
+        for path in identity {
+            access.add(&state, access.state.join(path), Rights::ReadWrite);
+        }
         Ok(access)
     }
 

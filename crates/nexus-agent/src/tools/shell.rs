@@ -45,8 +45,8 @@ pub struct ShellSetup {
     /// Folder that becomes the home and cache of commands; made if missing. Neither in the task folder nor
     /// above anything closed.
     pub private_home: PathBuf,
-    /// Whether the identity files may be written.
-    pub onboarding: bool,
+    /// What of the identity may be written, below the state folder.
+    pub identity: Vec<PathBuf>,
     /// Whether commands may use the network unasked. Never while a run is tainted.
     pub network: Network,
 }
@@ -85,9 +85,9 @@ pub enum ShellError {
 pub struct Shell {
     /// What every command gets, without task folder and identity.
     base: SandboxProfile,
-    /// Identity folders, and whether the task is to write them.
+    /// Identity folders, and what of them the task is to write.
     identity: Vec<PathBuf>,
-    onboarding: bool,
+    writable_identity: Vec<PathBuf>,
     /// Whether the owner's policy opens the network unasked.
     pub(super) network: Network,
     pub(super) environment: Environment,
@@ -180,7 +180,13 @@ impl Shell {
         Ok(Self {
             base,
             identity: ["agents", "user"].map(|name| state.join(name)).to_vec(),
-            onboarding: setup.onboarding,
+            // One that is not there yet is made by the file tools, which can be told to.
+            writable_identity: setup
+                .identity
+                .iter()
+                .map(|path| state.join(path))
+                .filter(|path| path.is_dir())
+                .collect(),
             network: setup.network,
             environment,
             folder,
@@ -202,10 +208,12 @@ impl Shell {
             false => profile.write(&self.folder),
         };
         for path in &self.identity {
-            profile = match self.onboarding && terms.identity {
-                true => profile.write(path),
-                false => profile.read(path),
-            };
+            profile = profile.read(path);
+        }
+        if terms.identity {
+            for path in &self.writable_identity {
+                profile = profile.write(path);
+            }
         }
         profile
     }

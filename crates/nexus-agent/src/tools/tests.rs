@@ -23,6 +23,11 @@ use crate::turn::Role;
 /// Set for the sandbox helper only.
 const HELPER_VARIABLE: &str = "AGENT_IS_SANDBOX_HELPER";
 
+/// What workers may write of the identity while nobody has met.
+fn identity() -> Vec<PathBuf> {
+    ["agents", "user"].map(PathBuf::from).to_vec()
+}
+
 /// Not a test: commands start this binary again, with arguments that select only this.
 #[test]
 fn sandbox_helper() {
@@ -133,13 +138,13 @@ impl Place {
         std::fs::read_to_string(self.root().join(path)).unwrap()
     }
 
-    fn shell(&self, onboarding: bool, network: Network) -> Shell {
+    fn shell(&self, identity: Vec<PathBuf>, network: Network) -> Shell {
         let setup = ShellSetup {
             root: self.root(),
             task_folder: self.root().join("home"),
             owner_home: self.owner(),
             private_home: self.folder.path().join("private"),
-            onboarding,
+            identity,
             network,
         };
         let helper = Helper {
@@ -158,13 +163,13 @@ impl Place {
     }
 
     fn worker(&self) -> FileTools {
-        let access = FileAccess::worker(&self.root(), Path::new("home"), false).unwrap();
-        FileTools::worker(access, Some(self.shell(false, Network::Off)))
+        let access = FileAccess::worker(&self.root(), Path::new("home"), &[]).unwrap();
+        FileTools::worker(access, Some(self.shell(Vec::new(), Network::Off)))
     }
 
     fn onboarding(&self) -> FileTools {
-        let access = FileAccess::worker(&self.root(), Path::new("home"), true).unwrap();
-        FileTools::worker(access, Some(self.shell(true, Network::Off)))
+        let access = FileAccess::worker(&self.root(), Path::new("home"), &identity()).unwrap();
+        FileTools::worker(access, Some(self.shell(identity(), Network::Off)))
     }
 
     fn manager(&self) -> FileTools {

@@ -33,6 +33,14 @@ pub(super) fn text(ground: &Ground, clock: &Clock, project: &str) -> String {
     if let Some(prompt) = ground.bootstrap() {
         head.push_str(&format!("\n## First Conversation\n{}\n", prompt.trim()));
     }
+    let missing = ground.missing();
+    if !missing.is_empty() {
+        head.push_str(&format!(
+            "\nThe introduction is not finished: {} is still missing in the workspace. Nothing to repeat; the \
+             assistant there completes it with the owner's next message (`nexus chat`).\n",
+            missing.join(", ")
+        ));
+    }
     let mut tail = String::new();
     let mut soul = None;
     let mut sections = String::new();

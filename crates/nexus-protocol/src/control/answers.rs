@@ -26,7 +26,7 @@ pub struct WorkspaceStatus {
     pub identity: IdentityView,
     /// Whether onboarding is still to come.
     pub bootstrap: BootstrapView,
-    /// Whether a persona has an identity.
+    /// Whether all three identity files are there.
     pub onboarded: bool,
     /// What else `nexus status` shows: skills, credentials, the daemon, what to do next.
     #[serde(flatten)]
@@ -50,8 +50,11 @@ pub struct IdentityView {
 /// Whether onboarding is still to come.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct BootstrapView {
-    /// No persona exists.
+    /// No persona has an identity.
     pub needed: bool,
+    /// Identity files that a first conversation left unwritten.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub missing: Vec<String>,
     /// The onboarding text, while it is needed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub prompt: Option<String>,

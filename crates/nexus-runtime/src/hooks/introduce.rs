@@ -42,9 +42,6 @@ impl Automations {
     /// Returns what the owner and the assistant are called, once both are known.
     fn names(&self) -> Option<(String, String)> {
         let workshop = &self.workshop;
-        if !persona::is_onboarded(&workshop.layout).unwrap_or(false) {
-            return None;
-        }
         let active = persona::active_persona(&workshop.layout, &workshop.settings()).ok().flatten()?;
         let user = active.user.as_ref()?.front_matter();
         let owner = user.get("name")?.trim().to_owned();

@@ -8,7 +8,7 @@ use nexus_base::lock;
 use nexus_credentials::CredentialFolder;
 use nexus_store::Store;
 use nexus_workspace::config::Settings;
-use nexus_workspace::persona;
+use nexus_workspace::persona::{self, Onboarding};
 use nexus_workspace::trust::Trust;
 use nexus_workspace::{Layout, skills};
 use serde::Serialize;
@@ -40,7 +40,7 @@ pub struct StatusReport {
     pub identity: IdentityReport,
     /// Whether onboarding is still to come.
     pub bootstrap: Bootstrap,
-    /// Whether a persona has an identity.
+    /// Whether all three identity files are there.
     pub onboarded: bool,
     /// Installed skills.
     pub skills: Vec<String>,
@@ -87,8 +87,11 @@ pub struct IdentityPaths {
 /// Whether onboarding is still to come.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Bootstrap {
-    /// No persona folder exists.
+    /// No persona has an identity.
     pub needed: bool,
+    /// Identity files that a first conversation left unwritten.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub missing: Vec<String>,
     /// The onboarding text, while it is needed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub prompt: Option<String>,
@@ -132,8 +135,8 @@ const LONGEST_PROMPT: u64 = 64 * 1024;
 pub fn status(request: &StatusRequest<'_>) -> Result<StatusReport, FileError> {
     let StatusRequest { layout, settings, trust } = *request;
     let identity = identity(layout, settings)?;
-    let needed = persona::needs_bootstrap(layout)?;
-    let onboarded = persona::is_onboarded(layout)?;
+    let stage = persona::onboarding(layout)?;
+    let needed = stage.is_needed();
     let credentials = CredentialFolder::new(layout.credentials()).summary()?;
     let holder = lock::inspect(&layout.lock());
     let port = holder.as_ref().and_then(|holder| holder.note.as_ref()?.parse().ok());
@@ -148,7 +151,7 @@ pub fn status(request: &StatusRequest<'_>) -> Result<StatusReport, FileError> {
     let approvals = Store::open_questions(&layout.data(), Timestamp::now()).ok();
     let approvals = approvals.map(|open| Approvals { waiting: open.all, held_messages: open.held_messages });
     let waiting = approvals.as_ref().map_or(0, |approvals| approvals.waiting);
-    let mut suggestions = suggestions(&runtime, needed, trust, credentials.total);
+    let mut suggestions = suggestions(&runtime, &stage, trust, credentials.total);
     if waiting > 0 {
         suggestions.push("`nexus approvals list` shows what waits for your consent".to_owned());
     }
@@ -159,8 +162,8 @@ pub fn status(request: &StatusRequest<'_>) -> Result<StatusReport, FileError> {
         version: env!("CARGO_PKG_VERSION").to_owned(),
         trust,
         identity,
-        bootstrap: Bootstrap { needed, prompt },
-        onboarded,
+        bootstrap: Bootstrap { needed, missing: stage.missing().to_vec(), prompt },
+        onboarded: stage.is_complete(),
         skills: skills::names(layout)?,
         credentials: Credentials { total: credentials.total },
         approvals,
@@ -203,12 +206,18 @@ pub fn identity(layout: &Layout, settings: &Settings) -> Result<IdentityReport, 
     })
 }
 
-fn suggestions(daemon: &Daemon, needs_bootstrap: bool, trust: Trust, credentials: usize) -> Vec<String> {
+fn suggestions(daemon: &Daemon, stage: &Onboarding, trust: Trust, credentials: usize) -> Vec<String> {
     let mut suggestions = Vec::new();
     if !trust.is_trusted() {
         suggestions.push("this workspace was not made here: look at it, then `nexus trust`".to_owned());
     }
-    if needs_bootstrap {
+    if !stage.missing().is_empty() {
+        let missing = stage.missing().join(", ");
+        suggestions.push(format!(
+            "the introduction is not finished: {missing} is missing; the next message goes on"
+        ));
+    }
+    if stage.is_needed() {
         suggestions.push("`nexus up` starts the first conversation".to_owned());
     } else if !daemon.running {
         suggestions.push("`nexus up` starts the daemon and talks to it".to_owned());

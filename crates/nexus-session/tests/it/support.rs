@@ -223,7 +223,7 @@ impl Engine for TestEngine {
                 FileTools::manager(FileAccess::manager(root).map_err(|error| error.to_string())?)
             }
             Role::Worker => FileTools::worker(
-                FileAccess::worker(root, self.layout.home(), false).map_err(|error| error.to_string())?,
+                FileAccess::worker(root, self.layout.home(), &[]).map_err(|error| error.to_string())?,
                 None,
             ),
         };

@@ -5,8 +5,7 @@ use std::time::{Duration, SystemTime};
 
 use nexus_workspace::config::{Overrides, Settings, load};
 use nexus_workspace::persona::{
-    FILL_IN_MARKER, FrontMatter, IDENTITY_LIMIT, Slug, active_persona, is_onboarded, is_template,
-    needs_bootstrap,
+    FILL_IN_MARKER, FrontMatter, IDENTITY_LIMIT, Onboarding, Slug, active_persona, is_template, onboarding,
 };
 use nexus_workspace::skills;
 use nexus_workspace::trust::Trust;
@@ -23,17 +22,31 @@ fn settings(place: &Place) -> Settings {
 #[test]
 fn the_three_stages_of_onboarding() {
     let place = Place::initialised();
-    let stage = || (needs_bootstrap(&place.layout).unwrap(), is_onboarded(&place.layout).unwrap());
-    assert_eq!(stage(), (true, false));
-    std::fs::create_dir(place.layout.agents().join(".hidden")).unwrap();
-    assert_eq!(stage(), (true, false));
-    std::fs::create_dir(place.layout.agents().join("echo")).unwrap();
-    assert_eq!(stage(), (false, false));
+    let stage = || onboarding(&place.layout).unwrap();
+    let needed =
+        |written: &[&str]| Onboarding::Needed { written: written.iter().map(|&file| file.into()).collect() };
+    assert_eq!(stage(), needed(&[]));
+    for folder in [".hidden", "echo"] {
+        std::fs::create_dir(place.layout.agents().join(folder)).unwrap();
+        assert_eq!(stage(), needed(&[]), "a folder is no persona");
+    }
     assert_eq!(active_persona(&place.layout, &settings(&place)).unwrap(), None);
+    place.write("state/agents/echo/SOUL.md", "I am kind.\n");
+    place.write("state/agents/echo/IDENTITY.md", "---\nname:\n---\n");
+    assert_eq!(stage(), needed(&["state/agents/echo/SOUL.md"]), "a blank file is no identity");
+    assert_eq!(stage().writable(), ["agents", "user"].map(std::path::PathBuf::from));
     place.write("state/agents/echo/IDENTITY.md", ECHO);
-    assert_eq!(stage(), (false, true));
+    assert_eq!(stage().missing(), ["state/user/IDENTITY.md"]);
+    assert_eq!(stage().writable(), ["agents/echo", "user"].map(std::path::PathBuf::from));
+    place.write("state/user/IDENTITY.md", "---\nname: Ada\n---\n");
+    assert_eq!(stage(), Onboarding::Complete);
+    assert!(stage().writable().is_empty());
+    place.write("state/agents/nova/IDENTITY.md", ECHO);
+    assert_eq!(stage(), Onboarding::Complete, "a second persona that was only begun opens nothing");
+    std::fs::remove_file(place.layout.agents().join("echo/SOUL.md")).unwrap();
+    assert_eq!(stage().missing(), ["state/agents/nova/SOUL.md"], "the one written last");
     std::fs::remove_dir_all(place.layout.agents()).unwrap();
-    assert_eq!(stage(), (true, false));
+    assert_eq!(stage(), needed(&["state/user/IDENTITY.md"]));
 }
 
 #[test]
@@ -42,11 +55,11 @@ fn a_link_out_of_the_workspace_is_no_persona() {
     let outside = place.folder.path().join("elsewhere");
     std::fs::create_dir(&outside).unwrap();
     symlink(&outside, place.layout.agents().join("spy")).unwrap();
-    assert!(needs_bootstrap(&place.layout).unwrap());
+    assert!(onboarding(&place.layout).unwrap().is_needed());
     crate::support::put(&outside.join("secret.md"), "not yours");
     std::fs::create_dir(place.layout.agents().join("echo")).unwrap();
     symlink(outside.join("secret.md"), place.layout.agents().join("echo/IDENTITY.md")).unwrap();
-    assert!(!is_onboarded(&place.layout).unwrap());
+    assert!(onboarding(&place.layout).unwrap().is_needed());
 }
 
 #[test]

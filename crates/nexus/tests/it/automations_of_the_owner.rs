@@ -54,6 +54,7 @@ pub(crate) fn onboarded(server: &ModelServer) -> Workspace {
     let mut workspace = Workspace::initialized(env!("CARGO_BIN_EXE_nexus"));
     server.configure(&mut workspace, Wire::Anthropic);
     workspace.write("state/agents/ada/IDENTITY.md", "---\nname: Ada\n---\nAda helps.\n");
+    workspace.write("state/agents/ada/SOUL.md", "Kind and exact.\n");
     workspace.write("state/user/IDENTITY.md", "---\nname: Tim\n---\nTim owns it.\n");
     // The shipped ones think only in the quiet, and there is none in this test.
     workspace.edit_config(|config| config["memory"]["quiet_ms"] = json!(3_600_000));

@@ -100,6 +100,7 @@ fn what_a_crash_kept_from_memory_is_found_again() {
     for place in ["memory.learnt", "s8.before_project"] {
         let workspace = Workspace::initialized(env!("CARGO_BIN_EXE_nexus"));
         workspace.write("state/agents/nova/IDENTITY.md", "---\nname: Nova\n---\nNova helps.\n");
+        workspace.write("state/agents/nova/SOUL.md", "Kind and exact.\n");
         workspace.write("state/user/IDENTITY.md", "---\nname: Ada\n---\nAda owns it.\n");
         let daemon = Daemon::start(&workspace, &DaemonOptions::dying_at(place));
         daemon.post("/api/chat", &json!({"message": "My sister Grace lives in Lisbon."}));
@@ -128,6 +129,7 @@ fn what_a_crash_kept_from_memory_is_found_again() {
 fn boot_md_is_said_by_the_system_at_every_start() {
     let workspace = Workspace::initialized(env!("CARGO_BIN_EXE_nexus"));
     workspace.write("state/agents/nova/IDENTITY.md", "---\nname: Nova\n---\nNova helps.\n");
+    workspace.write("state/agents/nova/SOUL.md", "Kind and exact.\n");
     workspace.write("state/user/IDENTITY.md", "---\nname: Ada\n---\nAda owns it.\n");
     workspace.write("BOOT.md", "What can you do?\n");
     for turns in 1..=2 {
@@ -348,6 +350,7 @@ fn a_reader_that_thinks_chooses_what_a_worker_is_told() {
 fn switching_the_writer_off_keeps_memory_as_it_is() {
     let workspace = Workspace::initialized(env!("CARGO_BIN_EXE_nexus"));
     workspace.write("state/agents/nova/IDENTITY.md", "---\nname: Nova\n---\nNova helps.\n");
+    workspace.write("state/agents/nova/SOUL.md", "Kind and exact.\n");
     workspace.write("state/user/IDENTITY.md", "---\nname: Ada\n---\nAda owns it.\n");
     workspace.run(&Run::new(&["up", "--port", "0"]).input("hello\n")).ok();
     workspace.nexus(&["automation", "disable", "memory-writer"]).ok();

@@ -15,6 +15,7 @@ const LONG: Duration = Duration::from_secs(30);
 fn onboarded() -> Workspace {
     let workspace = Workspace::initialized(env!("CARGO_BIN_EXE_nexus"));
     workspace.write("state/agents/nova/IDENTITY.md", "---\nname: Nova\n---\nNova helps.\n");
+    workspace.write("state/agents/nova/SOUL.md", "Kind and exact.\n");
     workspace.write("state/user/IDENTITY.md", "---\nname: Ada\n---\nAda owns it.\n");
     workspace
 }

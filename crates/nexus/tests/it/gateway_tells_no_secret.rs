@@ -120,6 +120,7 @@ fn t14_a_secret_said_in_pieces_is_hidden_wherever_it_is_cut() {
         let mut workspace = Workspace::initialized(env!("CARGO_BIN_EXE_nexus"));
         server.configure(&mut workspace, Wire::Anthropic);
         workspace.write("state/agents/ada/IDENTITY.md", "---\nname: Ada\n---\nAda helps.\n");
+        workspace.write("state/agents/ada/SOUL.md", "Kind and exact.\n");
         workspace.write("state/user/IDENTITY.md", "---\nname: Tim\n---\nTim owns it.\n");
         workspace.run(&Run::new(&["credential", "add", "demo"]).input(secret)).ok();
         let daemon = Daemon::start(&workspace, &DaemonOptions::default());

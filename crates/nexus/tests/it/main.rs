@@ -44,6 +44,7 @@ mod memory_commands;
 mod models_are_chosen;
 mod models_converse;
 mod models_in_trouble;
+mod onboarding_survives;
 mod project_at_a_terminal;
 mod project_catalog;
 mod project_commands;

@@ -12,6 +12,8 @@ fn workspace(server: &ModelServer, wire: Wire) -> Workspace {
     let mut workspace = Workspace::initialized(env!("CARGO_BIN_EXE_nexus"));
     server.configure(&mut workspace, wire);
     workspace.write("state/agents/pixel/IDENTITY.md", "---\nname: Pixel\n---\nPixel helps.\n");
+    workspace.write("state/agents/pixel/SOUL.md", "Kind and exact.\n");
+    workspace.write("state/user/IDENTITY.md", "---\nname: Ada\n---\nAda owns it.\n");
     workspace
 }
 

@@ -18,6 +18,8 @@ fn workspace(server: &ModelServer) -> Workspace {
     let mut workspace = Workspace::initialized(env!("CARGO_BIN_EXE_nexus"));
     server.configure(&mut workspace, Wire::Anthropic);
     workspace.write("state/agents/pixel/IDENTITY.md", "---\nname: Pixel\n---\nPixel helps.\n");
+    workspace.write("state/agents/pixel/SOUL.md", "Kind and exact.\n");
+    workspace.write("state/user/IDENTITY.md", "---\nname: Ada\n---\nAda owns it.\n");
     workspace.edit_config(|config| config["agents"]["history_turns"] = json!(6));
     workspace.nexus(&["memory", "add", "The spare key is with Grace"]).ok();
     workspace

@@ -148,10 +148,10 @@ fn some_folders_can_never_be_task_folders() {
         outside.as_path(),
         &outside.join("missing"),
     ] {
-        let result = FileAccess::worker(&place.root(), folder, false);
+        let result = FileAccess::worker(&place.root(), folder, &[]);
         assert!(matches!(result, Err(AccessError::Forbidden { .. })), "{folder:?}: {result:?}");
     }
-    FileAccess::worker(&place.root(), Path::new("state/workspace/automation"), false).unwrap();
+    FileAccess::worker(&place.root(), Path::new("state/workspace/automation"), &[]).unwrap();
 }
 
 #[tokio::test]
@@ -159,7 +159,7 @@ async fn a_project_outside_the_workspace_is_a_task_folder_of_its_own() {
     let place = Place::new();
     let project = place.folder.path().canonicalize().unwrap().join("project");
     std::fs::create_dir(&project).unwrap();
-    let access = FileAccess::worker(&place.root(), &project, false).unwrap();
+    let access = FileAccess::worker(&place.root(), &project, &[]).unwrap();
     let tools = FileTools::worker(access, None);
     Place::worked(&place.call(&tools, "write", json!({"path": "src/a.rs", "content": "x"})).await);
     assert!(project.join("src/a.rs").exists());
@@ -189,7 +189,7 @@ async fn state_and_home_may_lie_elsewhere() {
         ..LayoutOverrides::default()
     };
     let layout = Layout::with_overrides(place.root(), overrides);
-    let tools = FileTools::worker(FileAccess::worker_at(&layout, layout.home(), false).unwrap(), None);
+    let tools = FileTools::worker(FileAccess::worker_at(&layout, layout.home(), &[]).unwrap(), None);
     let output = place.call(&tools, "write", json!({"path": "home/a.txt", "content": "x"})).await;
     assert_eq!(Place::worked(&output), "made home/a.txt (1 bytes, 1 lines)");
     assert!(home.join("a.txt").exists());
@@ -200,7 +200,7 @@ async fn state_and_home_may_lie_elsewhere() {
         assert!(!Place::failed(&output).contains("SECRET"), "{path}");
     }
     for folder in [base.join("far"), state.clone()] {
-        let result = FileAccess::worker_at(&layout, &folder, false);
+        let result = FileAccess::worker_at(&layout, &folder, &[]);
         assert!(matches!(result, Err(AccessError::Forbidden { .. })), "{folder:?}");
     }
     let manager = FileTools::manager(FileAccess::manager_at(&layout).unwrap());
@@ -213,7 +213,7 @@ async fn a_workspace_reached_through_a_link_works() {
     let place = Place::new();
     let link = place.folder.path().join("link");
     std::os::unix::fs::symlink(place.root(), &link).unwrap();
-    let access = FileAccess::worker(&link, &link.join("home"), false).unwrap();
+    let access = FileAccess::worker(&link, &link.join("home"), &[]).unwrap();
     let tools = FileTools::worker(access, None);
     let path = link.join("home/a.txt");
     let output = place.call(&tools, "write", json!({"path": path, "content": "x"})).await;

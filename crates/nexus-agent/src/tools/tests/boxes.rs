@@ -13,7 +13,7 @@ fn refused() -> Approval {
 }
 
 fn with_shell(place: &Place, shell: crate::tools::Shell) -> FileTools {
-    let access = FileAccess::worker(&place.root(), std::path::Path::new("home"), false).unwrap();
+    let access = FileAccess::worker(&place.root(), std::path::Path::new("home"), &[]).unwrap();
     FileTools::worker(access, Some(shell))
 }
 
@@ -55,7 +55,7 @@ async fn the_network_is_one_commands_and_the_owners_to_give() {
 #[tokio::test]
 async fn a_policy_that_opens_the_network_ends_with_taint() {
     let place = Place::new();
-    let tools = with_shell(&place, place.shell(false, Network::On));
+    let tools = with_shell(&place, place.shell(Vec::new(), Network::On));
     let (_listener, command) = connecting();
     let done = place.call_in(&tools, "bash", command.clone(), &Case::default()).await;
     assert_eq!(Place::worked(&done.output), "connected\n");
@@ -119,7 +119,7 @@ async fn without_a_sandbox_every_command_is_asked_for() {
         seccomp: true,
         gaps: vec!["the kernel has no Landlock".to_owned()],
     };
-    let shell = || place.shell(false, Network::Off).on_a_machine_with(none.clone());
+    let shell = || place.shell(Vec::new(), Network::Off).on_a_machine_with(none.clone());
     let tools = with_shell(&place, shell());
     let command = json!({"command": "touch made"});
     let case = Case::default();

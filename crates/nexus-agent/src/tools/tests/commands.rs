@@ -134,12 +134,12 @@ async fn every_call_has_its_own_socket_to_the_daemon() {
     let place = Place::new();
     let ends: Arc<Mutex<Vec<UnixStream>>> = Arc::default();
     let kept = Arc::clone(&ends);
-    let shell = place.shell(false, Network::Off).run_socket(Arc::new(move |_| {
+    let shell = place.shell(Vec::new(), Network::Off).run_socket(Arc::new(move |_| {
         let (ours, theirs) = UnixStream::pair()?;
         kept.lock().unwrap().push(ours);
         Ok(theirs)
     }));
-    let access = FileAccess::worker(&place.root(), std::path::Path::new("home"), false).unwrap();
+    let access = FileAccess::worker(&place.root(), std::path::Path::new("home"), &[]).unwrap();
     let tools = FileTools::worker(access, Some(shell));
     let own = std::env::current_exe().unwrap();
     let command = format!("{} --exact tools::tests::commands::inside", own.display());

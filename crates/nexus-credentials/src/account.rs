@@ -39,6 +39,17 @@ pub enum Status {
     Cooldown,
 }
 
+/// Which process saw how a credential fares. Variables, keychains and commands answer each process in its own
+/// way, and the one that counts is the daemon, which uses them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Observer {
+    /// The daemon.
+    Daemon,
+    /// A command in somebody's shell.
+    Shell,
+}
+
 /// One account of one service.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -89,6 +100,12 @@ pub struct Credential {
     /// What kind of failure that was.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub breakage: Option<Breakage>,
+    /// Who saw the last failure or test.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub observed_by: Option<Observer>,
+    /// Tells the secret that was refused from another one, without telling anything about either.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub refused_mark: Option<String>,
     /// Failures.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stats: Option<CredentialStats>,
@@ -138,6 +155,8 @@ impl Account {
             last_used: None,
             last_error: None,
             breakage: None,
+            observed_by: None,
+            refused_mark: None,
             stats: None,
             more: Map::new(),
         };

@@ -6,7 +6,10 @@ use nexus_base::clock::Timestamp;
 use nexus_base::file::FileError;
 use serde::{Deserialize, Serialize};
 
-use crate::account::{Account, Credential, CredentialStats};
+use secrecy::{ExposeSecret, SecretString};
+use sha2::{Digest, Sha256};
+
+use crate::account::{Account, Credential, CredentialStats, Observer};
 use crate::folder::CredentialFolder;
 use crate::reference::Reference;
 
@@ -101,6 +104,7 @@ impl Credential {
 
     /// Notes that it cannot be used.
     pub(crate) fn broke(&mut self, breakage: Breakage, reason: &str) {
+        self.refused_mark = None;
         self.last_error = Some(reason.chars().take(300).collect());
         self.breakage = Some(breakage);
     }
@@ -109,7 +113,16 @@ impl Credential {
     pub(crate) fn mend(&mut self) {
         self.last_error = None;
         self.breakage = None;
+        self.observed_by = None;
+        self.refused_mark = None;
     }
+}
+
+/// Returns a mark that tells one secret of a credential from the next. Thirty-two bits are enough for that and
+/// too few to guess a secret by.
+pub fn mark_of(reference: &Reference, secret: &SecretString) -> String {
+    let digest = Sha256::digest(format!("{reference}\n{}", secret.expose_secret()).as_bytes());
+    nexus_base::id::to_hex(&digest[..4])
 }
 
 impl CredentialFolder {
@@ -156,6 +169,23 @@ impl CredentialFolder {
         reason: &str,
     ) -> Result<bool, FileError> {
         self.update(reference, |_, credential| credential.broke(breakage, reason))
+    }
+
+    /// Notes who saw what stands against a credential, and which secret it was.
+    ///
+    /// # Errors
+    /// The account cannot be read or written.
+    pub fn note_observed(
+        &self,
+        reference: &Reference,
+        observer: Observer,
+        refused: Option<&SecretString>,
+    ) -> Result<bool, FileError> {
+        let mark = refused.map(|secret| mark_of(reference, secret));
+        self.update(reference, |_, credential| {
+            credential.observed_by = Some(observer);
+            credential.refused_mark = mark;
+        })
     }
 
     /// Notes that a test worked. Returns whether there is such a credential.

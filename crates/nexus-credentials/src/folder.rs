@@ -7,7 +7,7 @@ use nexus_base::clock::Timestamp;
 use nexus_base::file::{self, Durability, FileError};
 use serde::Serialize;
 
-use crate::account::{Account, Kind, Status};
+use crate::account::{Account, Kind, Observer, Status};
 use crate::failure::Breakage;
 use crate::index::Index;
 use crate::name::{AccountName, ServiceName};
@@ -54,6 +54,9 @@ pub struct Listed {
     /// What kind of failure that was.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub breakage: Option<Breakage>,
+    /// Who saw that.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub observed_by: Option<Observer>,
     /// Until when it rests.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cooldown_until: Option<Timestamp>,
@@ -188,6 +191,7 @@ impl CredentialFolder {
                     status: credential.status(now),
                     last_error: credential.last_error.clone(),
                     breakage: credential.breakage,
+                    observed_by: credential.observed_by,
                     cooldown_until: resting.and_then(|stats| stats.cooldown_until),
                     failures: resting.map(|stats| stats.failure_reasons.clone()).unwrap_or_default(),
                 });

@@ -22,11 +22,11 @@ mod seal;
 mod storage;
 mod sync;
 
-pub use account::{Account, Credential, CredentialStats, Kind, Status};
+pub use account::{Account, Credential, CredentialStats, Kind, Observer, Status};
 pub use add::{AddError, Keep, NewCredential};
 pub use check::Checked;
 pub use choose::{AccessRules, Candidate};
-pub use failure::{Breakage, FailureKind};
+pub use failure::{Breakage, FailureKind, mark_of};
 pub use folder::{CredentialFolder, Listed, Listing, Summary};
 pub use index::{Index, IndexedAccount, IndexedService};
 pub use name::{AccountName, NameError, ServiceName};

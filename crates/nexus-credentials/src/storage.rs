@@ -96,6 +96,12 @@ impl Storage {
         }
     }
 
+    /// Tells whether everybody who can read the place finds the same secret there. A variable, a keychain or a
+    /// command may give another one to each process.
+    pub fn is_same_for_everybody(&self) -> bool {
+        matches!(self, Self::File { .. } | Self::Sealed { .. })
+    }
+
     /// Tells whether fetching the secret starts a program that the pointer itself names.
     pub fn runs_a_command(&self) -> bool {
         matches!(self, Self::External { .. })

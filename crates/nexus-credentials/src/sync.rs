@@ -11,7 +11,7 @@ use nexus_base::id::to_hex;
 use serde::Serialize;
 use sha2::{Digest, Sha256};
 
-use crate::account::{Account, Kind};
+use crate::account::{Account, Kind, Observer};
 use crate::folder::CredentialFolder;
 use crate::name::{AccountName, ServiceName};
 use crate::resolve::{Resolver, resolve};
@@ -31,6 +31,8 @@ pub struct SyncRequest<'a> {
     pub environment: &'a [(String, String)],
     /// The user's home folder.
     pub home: Option<&'a Path>,
+    /// Who looks. A shell with another home takes nothing away that the daemon may see.
+    pub observer: Observer,
     /// How long the last look at other tools' logins stays fresh; zero looks again.
     pub ttl: Duration,
 }
@@ -74,7 +76,7 @@ pub fn boot_sync(folder: &CredentialFolder, request: &SyncRequest<'_>) -> Result
         report.looked_for_logins = true;
         let mut added_any = false;
         for login in logins(request) {
-            match point_to(folder, &login, now)? {
+            match point_to(folder, &login, request.observer, now)? {
                 Pointed::Added(reference) => {
                     added_any = true;
                     report.added.push(reference);
@@ -178,7 +180,12 @@ fn logins(request: &SyncRequest<'_>) -> Vec<Login> {
     .collect()
 }
 
-fn point_to(folder: &CredentialFolder, login: &Login, now: Timestamp) -> Result<Pointed, FileError> {
+fn point_to(
+    folder: &CredentialFolder,
+    login: &Login,
+    observer: Observer,
+    now: Timestamp,
+) -> Result<Pointed, FileError> {
     if !login.file.is_file() {
         return Ok(Pointed::NoLogin);
     }
@@ -200,7 +207,7 @@ fn point_to(folder: &CredentialFolder, login: &Login, now: Timestamp) -> Result<
     match folder.read(&service, &account) {
         Ok(Some(present)) => {
             let is_same = present.credentials.iter().any(|one| one.storage == storage);
-            if is_same {
+            if is_same || (observer == Observer::Shell && !present.credentials.is_empty()) {
                 return Ok(Pointed::AlreadyThere);
             }
         }

@@ -39,6 +39,18 @@ pub struct Listing {
     pub limit: Option<usize>,
 }
 
+/// Parameters of `credentials.verify`.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct CredentialsOf {
+    /// `service[/account[/credential]]`; all of them when left out.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub name: Option<String>,
+    /// Only look whether the secret is there; ask no provider.
+    #[serde(default)]
+    pub look_only: bool,
+}
+
 /// Something by its name or id.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]

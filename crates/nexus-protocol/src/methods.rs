@@ -216,6 +216,10 @@ methods! {
     AutomationsInvocations = "automations.invocations" Iam "automations" Read,
     /// Credential pointers; never values.
     CredentialsList = "credentials.list" Iam "credentials" Read,
+    /// Tests credentials where they are used: in the daemon.
+    CredentialsVerify = "credentials.verify" Iam "credentials" Write,
+    /// Looks for logins and variables as the daemon sees them.
+    CredentialsSync = "credentials.sync" Iam "credentials" Write,
     /// Requests for the owner's consent.
     ApprovalsList = "approvals.list" Iam "approvals" Read,
     /// One of them.

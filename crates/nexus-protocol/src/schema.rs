@@ -99,6 +99,10 @@ fn shapes(method: Method, generator: &mut SchemaGenerator) -> (Value, Value) {
         Method::ConfigSet => of(shape::<control::ConfigSet>(), shape::<answers::ConfigChanged>()),
         Method::ConfigPatch => of(shape::<control::ConfigPatch>(), shape::<answers::ConfigChanged>()),
         Method::ConfigRotateToken => of(shape::<control::Nothing>(), shape::<answers::OwnerTokenRotated>()),
+        Method::CredentialsVerify => {
+            of(shape::<control::CredentialsOf>(), shape::<answers::VerifiedCredentials>())
+        }
+        Method::CredentialsSync => of(shape::<control::Nothing>(), shape::<answers::CredentialsSynced>()),
         Method::CredentialsList => of(shape::<control::Nothing>(), shape::<answers::Credentials>()),
         Method::MemoryRecall => of(shape::<memory::MemoryRecall>(), shape::<memory::MemoryFound>()),
         Method::MemoryAdd => of(shape::<memory::MemoryAdd>(), shape::<memory::MemoryAdded>()),

@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 use nexus_base::id::BootId;
 use nexus_base::lock::{HeldLock, LockError};
 use nexus_base::redact::Redactor;
-use nexus_credentials::{CredentialFolder, SyncRequest, boot_sync};
+use nexus_credentials::{CredentialFolder, Observer, SyncRequest, boot_sync};
 use nexus_process::FileRecord;
 use nexus_protocol::bus::BusBody;
 use nexus_store::runtime::BootEnd;
@@ -249,6 +249,7 @@ async fn hold_back(unready: u32, signals: &mut Signals) {
 fn sync_credentials(options: &StartOptions, settings: &Settings, warnings: &mut Vec<String>) -> String {
     let folder = CredentialFolder::new(options.layout.credentials());
     let request = SyncRequest {
+        observer: Observer::Daemon,
         environment: &options.environment,
         home: Some(&options.home),
         ttl: settings.credentials.sync_ttl,
@@ -272,7 +273,7 @@ fn check_credentials(options: &StartOptions) {
     let folder = CredentialFolder::new(options.layout.credentials());
     let resolver = crate::credentials::of_daemon(options);
     tokio::spawn(async move {
-        match folder.check(&resolver).await {
+        match folder.check(&resolver, Observer::Daemon).await {
             Ok(checked) => {
                 for one in checked.iter().filter(|one| one.problem.is_some()) {
                     let reason = one.problem.as_deref().unwrap_or_default();

@@ -7,6 +7,7 @@ mod caller;
 mod chat;
 mod compactions;
 mod config;
+mod credentials;
 mod files;
 mod logs;
 mod memory;
@@ -170,6 +171,11 @@ impl Runtime {
             Method::CredentialsList => {
                 nothing(params)?;
                 self.credentials_list()
+            }
+            Method::CredentialsVerify => self.credentials_verify(read(params)?).await,
+            Method::CredentialsSync => {
+                nothing(params)?;
+                self.credentials_sync().await
             }
             Method::ApprovalsList => self.approvals_list(read(params)?).await,
             Method::ApprovalsShow => self.approval_show(read(params)?).await,

@@ -5,12 +5,15 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use nexus_base::file::FileError;
-use nexus_credentials::{Breakage, Credential, CredentialFolder, FailureKind, KeyPlace, Reference, Resolver};
+use nexus_credentials::{
+    Breakage, Credential, CredentialFolder, FailureKind, FindError, KeyPlace, Observer, Reference, Resolver,
+};
 use nexus_llm::{ProbeRequest, Verdict, probe};
 use nexus_net::Net;
 use nexus_workspace::config::ProviderSettings;
 use nexus_workspace::trust::{self, Trust};
 use nexus_workspace::{Layout, environment};
+use secrecy::SecretString;
 use serde::Serialize;
 
 use crate::boot::StartOptions;
@@ -77,6 +80,8 @@ pub enum VerifyOutcome {
     Present,
     /// The pointer gives no secret.
     NoSecret,
+    /// The pointer gives this shell no secret; what the daemon would find is not known.
+    NotVisible,
     /// The provider does not accept it.
     Refused,
     /// The provider accepts it from its own tool only.
@@ -94,12 +99,13 @@ impl VerifyOutcome {
     }
 }
 
-/// Tests one credential for real and writes down what came of it.
+/// Tests one credential for real and writes down what came of it, as far as it is true for everybody: what a
+/// variable, a keychain or a command gives to a shell says nothing about what it gives to the daemon.
 ///
 /// # Errors
 /// The account cannot be written. Everything about the credential itself is an outcome.
-pub async fn verify(
-    resolver: &Resolver,
+async fn verify(
+    (resolver, observer): (&Resolver, Observer),
     net: &Net,
     providers: &BTreeMap<String, ProviderSettings>,
     reference: &Reference,
@@ -114,9 +120,15 @@ pub async fn verify(
     };
     let secret = match resolver.resolve(&reference.to_string(), &credential.storage).await {
         Ok(secret) => secret,
+        Err(error) if observer == Observer::Shell => {
+            let reason = format!("not visible from here: {}", explain(&error));
+            let hint = "while a daemon runs, `nexus credential verify` asks it; nothing was written down";
+            return Ok(verified(VerifyOutcome::NotVisible, Some(reason), Some(hint)));
+        }
         Err(error) => {
             let reason = explain(&error);
             folder.note_broken(reference, Breakage::Pointer, &reason)?;
+            folder.note_observed(reference, observer, None)?;
             return Ok(verified(VerifyOutcome::NoSecret, Some(reason), Some(error.hint())));
         }
     };
@@ -126,34 +138,27 @@ pub async fn verify(
         kind: &credential.kind,
         is_tool_login: credential.id.ends_with("-cli"),
     };
-    Ok(match probe(net, &request, &secret).await {
-        Verdict::Works => {
-            folder.note_verified(reference)?;
-            verified(VerifyOutcome::Works, None, None)
-        }
+    let verdict = probe(net, &request, &secret).await;
+    if observer == Observer::Daemon || credential.storage.is_same_for_everybody() {
+        write_down(&folder, reference, (credential, &secret), observer, &verdict)?;
+    }
+    Ok(match verdict {
+        Verdict::Works => verified(VerifyOutcome::Works, None, None),
         Verdict::NoProbe => {
-            if credential.breakage == Some(Breakage::Pointer) {
-                folder.note_mended(reference)?;
-            }
             let reason = "the secret is there; no test for this service is known".to_owned();
             verified(VerifyOutcome::Present, Some(reason), None)
         }
         Verdict::Refused { reason } => {
-            folder.note_broken(reference, Breakage::Refused, &reason)?;
             verified(VerifyOutcome::Refused, Some(reason), Some("replace it with `nexus credential add`"))
         }
         Verdict::ThirdParty { reason } => {
-            let reason = format!("the provider takes this login from its own tool only ({reason})");
-            folder.note_broken(reference, Breakage::ThirdParty, &reason)?;
             let hint = "use an API key of that provider, or open the tool itself in the workspace";
-            verified(VerifyOutcome::ThirdParty, Some(reason), Some(hint))
+            verified(VerifyOutcome::ThirdParty, Some(own_tool_only(&reason)), Some(hint))
         }
-        Verdict::RateLimited { retry_after } => {
-            folder.note_failure(reference, FailureKind::RateLimit, retry_after)?;
+        Verdict::RateLimited { .. } => {
             verified(VerifyOutcome::Resting, Some("the provider asks to slow down".to_owned()), None)
         }
         Verdict::NoCredit { reason } => {
-            folder.note_failure(reference, FailureKind::Billing, None)?;
             verified(VerifyOutcome::Resting, Some(reason), Some("add credit at the provider"))
         }
         Verdict::Unreachable { reason } => {
@@ -161,4 +166,78 @@ pub async fn verify(
             verified(VerifyOutcome::Unreachable, Some(reason), Some(hint))
         }
     })
+}
+
+fn own_tool_only(reason: &str) -> String {
+    format!("the provider takes this login from its own tool only ({reason})")
+}
+
+fn write_down(
+    folder: &CredentialFolder,
+    reference: &Reference,
+    (credential, secret): (&Credential, &SecretString),
+    observer: Observer,
+    verdict: &Verdict,
+) -> Result<(), FileError> {
+    match verdict {
+        Verdict::Works => folder.note_verified(reference).map(drop),
+        Verdict::NoProbe if credential.breakage == Some(Breakage::Pointer) => {
+            folder.note_mended(reference).map(drop)
+        }
+        Verdict::Refused { reason } => {
+            folder.note_broken(reference, Breakage::Refused, reason)?;
+            folder.note_observed(reference, observer, Some(secret)).map(drop)
+        }
+        Verdict::ThirdParty { reason } => {
+            folder.note_broken(reference, Breakage::ThirdParty, &own_tool_only(reason))?;
+            folder.note_observed(reference, observer, None).map(drop)
+        }
+        Verdict::RateLimited { retry_after } => {
+            folder.note_failure(reference, FailureKind::RateLimit, *retry_after)
+        }
+        Verdict::NoCredit { .. } => folder.note_failure(reference, FailureKind::Billing, None),
+        Verdict::NoProbe | Verdict::Unreachable { .. } => Ok(()),
+    }
+}
+
+/// Tests the credentials that a name means, or all of them, at once: one that hangs holds nobody up.
+///
+/// # Errors
+/// Nothing has that name, or an account cannot be read or written.
+pub async fn verify_all(
+    (resolver, observer): (&Resolver, Observer),
+    providers: &BTreeMap<String, ProviderSettings>,
+    name: Option<&str>,
+) -> Result<Vec<Verified>, FindError> {
+    let folder = CredentialFolder::new(resolver.folder());
+    let mut chosen = Vec::new();
+    match name {
+        Some(name) => {
+            chosen.extend(folder.find(name)?.into_iter().map(|(one, _, credential)| (one, credential)))
+        }
+        None => {
+            for account in folder.read_all()?.accounts {
+                for credential in &account.credentials {
+                    chosen.push((Reference::of(&account, credential), credential.clone()));
+                }
+            }
+        }
+    }
+    let net = Net::new();
+    let mut running = tokio::task::JoinSet::new();
+    for (reference, credential) in chosen {
+        let (resolver, net, providers) = (resolver.clone(), net.clone(), providers.clone());
+        running.spawn(async move {
+            verify((&resolver, observer), &net, &providers, &reference, &credential).await
+        });
+    }
+    let mut results = Vec::new();
+    while let Some(ended) = running.join_next().await {
+        // One that broke off is left out; its status stays as it was.
+        if let Ok(verified) = ended {
+            results.push(verified?);
+        }
+    }
+    results.sort_by(|one, other| one.reference.cmp(&other.reference));
+    Ok(results)
 }

@@ -8,6 +8,8 @@ mod surroundings;
 
 use std::path::Path;
 
+use nexus_credentials::{Checked, Observer};
+use nexus_protocol::control::answers::VerifiedView;
 use nexus_workspace::Layout;
 use nexus_workspace::config::{self, Loaded, Overrides};
 use nexus_workspace::trust::{self, Trust, TrustFolder};
@@ -24,6 +26,8 @@ pub struct DoctorRequest<'a> {
     pub environment: &'a [(String, String)],
     /// The person's home folder.
     pub home: Option<&'a Path>,
+    /// What the running daemon says of each credential; without it only what this process sees is told.
+    pub daemon_saw: Option<&'a [VerifiedView]>,
     /// Whether to mend what can be mended.
     pub fix: bool,
 }
@@ -165,12 +169,16 @@ async fn credentials(request: &DoctorRequest<'_>, trust: Trust, checks: &mut Vec
     {
         checks.push(Check::new("credentials", Condition::Warning, crate::engine::explain(&error)));
     }
-    match folder.check(&resolver).await {
+    let checked = match request.daemon_saw {
+        Some(checked) => Ok(checked.to_vec()),
+        None => folder.check(&resolver, Observer::Shell).await.map(seen_here),
+    };
+    match checked {
         Ok(checked) => {
             let total = checked.len();
             let mut bad = 0;
             for one in checked {
-                if let Some(problem) = one.problem {
+                if let Some(problem) = one.reason.filter(|_| one.outcome != "present") {
                     bad += 1;
                     let check = Check::new(
                         "credentials",
@@ -188,4 +196,15 @@ async fn credentials(request: &DoctorRequest<'_>, trust: Trust, checks: &mut Vec
             checks.push(Check::new("credentials", Condition::Broken, crate::engine::explain(&error)));
         }
     }
+}
+
+/// Shows what this process found as the daemon would show what it found.
+fn seen_here(checked: Vec<Checked>) -> Vec<VerifiedView> {
+    let view = |one: Checked| VerifiedView {
+        reference: one.reference.to_string(),
+        outcome: if one.problem.is_some() { "not_visible" } else { "present" }.to_owned(),
+        reason: one.problem,
+        hint: one.hint.map(str::to_owned),
+    };
+    checked.into_iter().map(view).collect()
 }

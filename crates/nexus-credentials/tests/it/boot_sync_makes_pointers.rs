@@ -9,7 +9,12 @@ use crate::support::{Place, environment};
 fn sync(place: &Place, pairs: &[(&str, &str)], ttl: Duration) -> SyncReport {
     let home = place.home();
     let environment = environment(pairs);
-    let request = SyncRequest { environment: &environment, home: Some(&home), ttl };
+    let request = SyncRequest {
+        observer: nexus_credentials::Observer::Daemon,
+        environment: &environment,
+        home: Some(&home),
+        ttl,
+    };
     boot_sync(&place.folder, &request).unwrap()
 }
 
@@ -79,7 +84,12 @@ fn a_missing_folder_is_made_when_there_is_something_to_keep() {
     let temporary = tempfile::tempdir().unwrap();
     let folder = CredentialFolder::new(temporary.path().join("state/credentials"));
     let environment = environment(&[("ANTHROPIC_API_KEY", "0123456789abcdef")]);
-    let request = SyncRequest { environment: &environment, home: None, ttl: DEFAULT_SYNC_TTL };
+    let request = SyncRequest {
+        observer: nexus_credentials::Observer::Daemon,
+        environment: &environment,
+        home: None,
+        ttl: DEFAULT_SYNC_TTL,
+    };
     assert_eq!(boot_sync(&folder, &request).unwrap().total, 1);
     use std::os::unix::fs::PermissionsExt;
     let mode = |path: &str| std::fs::metadata(folder.path().join(path)).unwrap().permissions().mode() & 0o777;

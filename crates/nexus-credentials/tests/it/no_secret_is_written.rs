@@ -14,7 +14,12 @@ fn no_canary_reaches_a_file_a_listing_or_a_debug_text() {
     let pairs: Vec<(&str, &str)> = names.iter().map(|name| (*name, canary.as_str())).collect();
     let environment = environment(&pairs);
     let home = place.home();
-    let request = SyncRequest { environment: &environment, home: Some(&home), ttl: DEFAULT_SYNC_TTL };
+    let request = SyncRequest {
+        observer: nexus_credentials::Observer::Daemon,
+        environment: &environment,
+        home: Some(&home),
+        ttl: DEFAULT_SYNC_TTL,
+    };
     let report = boot_sync(&place.folder, &request).unwrap();
     let mut found = scan(&environment, Depth::Deep);
     place.folder.import(&mut found).unwrap();

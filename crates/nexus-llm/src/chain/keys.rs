@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use nexus_base::clock::Timestamp;
 use nexus_credentials::{
-    AccessRules, AccountName, Breakage, Candidate, CredentialFolder, FailureKind, Reference, Resolver,
-    ServiceName, Status,
+    AccessRules, AccountName, Breakage, Candidate, CredentialFolder, FailureKind, Observer, Reference,
+    Resolver, ServiceName, Status,
 };
 use secrecy::SecretString;
 
@@ -72,15 +72,21 @@ impl Keys {
             return Err(format!("{service:?} is no name of a service"));
         };
         let (keys, chosen) = (self.clone(), service.clone());
-        let found = blocking(move || {
+        let retried = CredentialFolder::new(self.resolver.folder());
+        let choose = move || {
             let folder = CredentialFolder::new(keys.resolver.folder());
             let found = folder.choose(&chosen, keys.account.as_ref(), &keys.rules);
             found.map(|found| {
                 let resting = if found.is_empty() { resting(&folder, &chosen) } else { None };
                 (found, resting)
             })
-        });
-        let (candidates, resting) = found.await?.map_err(|error| error.to_string())?;
+        };
+        let mut found = blocking(choose.clone()).await?.map_err(|error| error.to_string())?;
+        // Nothing left: what was broken may have been put right since.
+        if found.1.is_some() && retried.retry(&self.resolver, &service).await.unwrap_or(false) {
+            found = blocking(choose).await?.map_err(|error| error.to_string())?;
+        }
+        let (candidates, resting) = found;
         let total = candidates.len();
         let usable: Vec<Candidate> =
             candidates.into_iter().filter(|candidate| (self.may_use)(&candidate.reference)).collect();
@@ -113,8 +119,11 @@ impl Keys {
             Err(error) => {
                 let (reference, reason) = (candidate.reference.clone(), error.to_string());
                 let text = reason.clone();
-                self.write(move |folder| folder.note_broken(&reference, Breakage::Pointer, &text).map(drop))
-                    .await;
+                self.write(move |folder| {
+                    folder.note_broken(&reference, Breakage::Pointer, &text)?;
+                    folder.note_observed(&reference, Observer::Daemon, None).map(drop)
+                })
+                .await;
                 Err(reason)
             }
         }
@@ -196,7 +205,15 @@ fn resting(folder: &CredentialFolder, service: &ServiceName) -> Option<String> {
                 }
                 Status::Broken => {
                     let why = credential.last_error.as_deref().unwrap_or("flagged");
-                    said.push(format!("{reference} is broken: {why}"));
+                    let remedy = match credential.breakage {
+                        Some(Breakage::Pointer) => {
+                            "restart the daemon where it is set, or point elsewhere with `nexus credential add`"
+                        }
+                        Some(Breakage::Refused) => "replace it with `nexus credential add`",
+                        Some(Breakage::ThirdParty) => "use an API key of that provider",
+                        Some(Breakage::Flagged) | None => "`nexus credential flag` clears it",
+                    };
+                    said.push(format!("{reference} is broken: {why} ({remedy})"));
                 }
                 Status::Ready | Status::Active => said.push(format!("{reference} is not allowed here")),
             }

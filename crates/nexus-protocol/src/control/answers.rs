@@ -276,9 +276,55 @@ pub struct CredentialView {
     /// What kind of failure that was.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub breakage: Option<String>,
+    /// Who saw that: daemon or shell.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub observed_by: Option<String>,
     /// Until when it rests.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cooldown_until: Option<Timestamp>,
+}
+
+/// Answer to `credentials.verify`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct VerifiedCredentials {
+    /// By name.
+    pub credentials: Vec<VerifiedView>,
+}
+
+/// What a test of one credential gave.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct VerifiedView {
+    /// `service/account/credential`.
+    pub reference: String,
+    /// works, present, no_secret, not_visible, refused, third_party, resting, unreachable.
+    pub outcome: String,
+    /// Why, where there is something to say.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
+    /// What to do about it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub hint: Option<String>,
+}
+
+impl VerifiedView {
+    /// Tells whether the credential can be used, as far as is known.
+    pub fn is_usable(&self) -> bool {
+        matches!(self.outcome.as_str(), "works" | "present")
+    }
+}
+
+/// Answer to `credentials.sync`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct CredentialsSynced {
+    /// `service/account` of pointers added just now.
+    pub added: Vec<String>,
+    /// Whether other tools' logins were looked for.
+    pub looked_for_logins: bool,
+    /// Accounts in all, afterwards.
+    pub total: usize,
+    /// What could not be looked at, one line each.
+    pub problems: Vec<String>,
 }
 
 /// Answer to `approvals.request`.

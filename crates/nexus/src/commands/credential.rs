@@ -8,11 +8,15 @@ mod verify;
 use clap::{Args, Subcommand};
 use nexus_base::file::FileError;
 use nexus_credentials::{
-    AccountName, Breakage, CredentialFolder, Depth, FindError, Listed, Reference, Resolver, ServiceName,
-    Storage, SyncRequest, boot_sync, keychain_sync,
+    AccountName, Breakage, CredentialFolder, Depth, FindError, Listed, Observer, Reference, Resolver,
+    ServiceName, Storage, SyncRequest, boot_sync, keychain_sync,
 };
+use nexus_protocol::control::answers::{CredentialsSynced, VerifiedCredentials, VerifiedView};
+use nexus_protocol::control::{CredentialsOf, Nothing};
+use nexus_protocol::methods::Method;
 use nexus_workspace::Layout;
 use secrecy::ExposeSecret;
+use serde::de::DeserializeOwned;
 use serde_json::json;
 
 use crate::context::{Context, standing};
@@ -131,7 +135,7 @@ pub(crate) fn run(context: &Context, arguments: &Arguments) -> Outcome {
         Command::List { json } => list(&folder, Format::from_flag(*json)),
         Command::Get { name, raw } => get(&layout, &folder, name, *raw),
         Command::Add(arguments) => add::run(&layout, &folder, arguments),
-        Command::Sync { json } => sync(&layout, &folder, Format::from_flag(*json)),
+        Command::Sync { json } => sync(context, &layout, &folder, Format::from_flag(*json)),
         Command::Scan { import, deep, yes, json } => {
             let depth = if *deep { Depth::Deep } else { Depth::Known };
             let consent = match (*import, *yes) {
@@ -141,7 +145,7 @@ pub(crate) fn run(context: &Context, arguments: &Arguments) -> Outcome {
             };
             look(&folder, depth, consent, Format::from_flag(*json))
         }
-        Command::Verify(arguments) => verify::run(context, &layout, &folder, arguments),
+        Command::Verify(arguments) => verify::run(context, &layout, arguments),
         Command::Flag { name, error } => flag(&folder, name, error.as_deref()),
         Command::Order { service, accounts, clear, json } => {
             order(&folder, service, accounts, *clear, Format::from_flag(*json))
@@ -205,18 +209,12 @@ fn get(layout: &Layout, folder: &CredentialFolder, name: &str, raw: bool) -> Out
     output::line(found.expose_secret())
 }
 
-fn sync(layout: &Layout, folder: &CredentialFolder, format: Format) -> Outcome {
-    let variables = super::environment();
-    let home = crate::context::home();
-    let request =
-        SyncRequest { environment: &variables, home: home.as_deref(), ttl: std::time::Duration::ZERO };
-    let mut report = boot_sync(folder, &request).map_err(|error| file_failure(&error))?;
-    let resolver = resolver(layout);
-    let more = super::client_runtime()?
-        .block_on(keychain_sync(folder, &resolver, &request))
-        .map_err(|error| file_failure(&error))?;
-    report.total += more.added.len();
-    report.added.extend(more.added);
+fn sync(context: &Context, layout: &Layout, folder: &CredentialFolder, format: Format) -> Outcome {
+    let asked = super::client_runtime()?.block_on(ask_daemon(context, Method::CredentialsSync, &Nothing {}));
+    let report: CredentialsSynced = match asked {
+        Some(report) => report,
+        None => sync_here(layout, folder)?,
+    };
     if format == Format::Json {
         return output::json(&report);
     }
@@ -227,6 +225,48 @@ fn sync(layout: &Layout, folder: &CredentialFolder, format: Format) -> Outcome {
         output::remark(&format!("warning: {problem}"));
     }
     output::line(&format!("{} accounts, {} new", report.total, report.added.len()))
+}
+
+fn sync_here(layout: &Layout, folder: &CredentialFolder) -> Result<CredentialsSynced, Failure> {
+    let variables = super::environment();
+    let home = crate::context::home();
+    let request = SyncRequest {
+        observer: Observer::Shell,
+        environment: &variables,
+        home: home.as_deref(),
+        ttl: std::time::Duration::ZERO,
+    };
+    let mut report = boot_sync(folder, &request).map_err(|error| file_failure(&error))?;
+    let resolver = resolver(layout);
+    let more = super::client_runtime()?
+        .block_on(keychain_sync(folder, &resolver, &request))
+        .map_err(|error| file_failure(&error))?;
+    report.total += more.added.len();
+    report.added.extend(more.added);
+    Ok(CredentialsSynced {
+        added: report.added,
+        looked_for_logins: report.looked_for_logins,
+        total: report.total,
+        problems: report.problems,
+    })
+}
+
+/// Has the running daemon do something with credentials; none when there is no daemon, or it could not.
+async fn ask_daemon<T: DeserializeOwned>(
+    context: &Context,
+    method: Method,
+    params: &impl serde::Serialize,
+) -> Option<T> {
+    let client = context.client().ok()?;
+    let answer = client.call(method, params).await;
+    answer.inspect_err(|error| tracing::debug!(%error, "the daemon did not do it")).ok()
+}
+
+/// Returns what the running daemon says of each credential, asking no provider.
+pub(crate) async fn daemon_saw(context: &Context) -> Option<Vec<VerifiedView>> {
+    let of = CredentialsOf { name: None, look_only: true };
+    let answer: VerifiedCredentials = ask_daemon(context, Method::CredentialsVerify, &of).await?;
+    Some(answer.credentials)
 }
 
 fn flag(folder: &CredentialFolder, name: &str, error: Option<&str>) -> Outcome {

@@ -33,14 +33,17 @@ pub(crate) fn run(context: &Context, arguments: &Arguments) -> Outcome {
     }
     let (variables, home) = (super::environment(), crate::context::home());
     let trust_folder = trust_folder()?;
+    let runtime = super::client_runtime()?;
+    let daemon_saw = runtime.block_on(super::credential::daemon_saw(context));
     let request = DoctorRequest {
+        daemon_saw: daemon_saw.as_deref(),
         layout: &layout,
         trust_folder: &trust_folder,
         environment: &variables,
         home: home.as_deref(),
         fix: arguments.fix,
     };
-    let report = super::client_runtime()?.block_on(doctor(&request));
+    let report = runtime.block_on(doctor(&request));
     if Format::from_flag(arguments.json) == Format::Json {
         output::json(&report)?;
     } else {

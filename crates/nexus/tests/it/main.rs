@@ -17,6 +17,7 @@ mod crash_sweep_with_tools;
 mod credentials_at_a_terminal;
 mod credentials_commands;
 mod credentials_leak_nowhere;
+mod credentials_seen_by_the_daemon;
 mod daemon_life;
 mod doctor_finds_and_mends;
 mod files_lose_power_apart;

@@ -1,13 +1,15 @@
 //! `nexus credential verify`: fetches each secret and asks its provider a cheap question.
 
 use clap::Args;
-use nexus_credentials::{CredentialFolder, Reference};
-use nexus_net::Net;
-use nexus_runtime::credentials::{Verified, verify};
+use nexus_credentials::Observer;
+use nexus_protocol::control::CredentialsOf;
+use nexus_protocol::control::answers::{VerifiedCredentials, VerifiedView};
+use nexus_protocol::methods::Method;
+use nexus_runtime::credentials::verify_all;
 use nexus_workspace::Layout;
 use serde_json::json;
 
-use super::{file_failure, find_failure, resolver, word};
+use super::{ask_daemon, find_failure, resolver, word};
 use crate::context::Context;
 use crate::failure::{Failure, Outcome};
 use crate::output;
@@ -16,7 +18,8 @@ use crate::output;
 #[derive(Debug, Args)]
 #[command(after_help = "\
 The question is a list of models, which costs nothing. It goes to providers.*.base_url where that is set.
-Exit code 1 when a credential cannot be used.
+A running daemon does the test, since it is the one to use them. Without one, what only the daemon could see is
+told as not_visible and nothing is written down. Exit code 1 when a credential cannot be used.
 
 Examples:
   nexus credential verify
@@ -30,53 +33,37 @@ pub(super) struct Arguments {
 }
 
 /// Runs `nexus credential verify`.
-pub(super) fn run(
-    context: &Context,
-    layout: &Layout,
-    folder: &CredentialFolder,
-    arguments: &Arguments,
-) -> Outcome {
-    let settings = context.loaded(layout)?.settings;
-    let mut chosen = Vec::new();
-    match &arguments.name {
-        Some(name) => {
-            for (reference, _, credential) in folder.find(name).map_err(|error| find_failure(&error))? {
-                chosen.push((reference, credential));
-            }
-        }
+pub(super) fn run(context: &Context, layout: &Layout, arguments: &Arguments) -> Outcome {
+    let runtime = super::super::client_runtime()?;
+    let of = CredentialsOf { name: arguments.name.clone(), look_only: false };
+    // Where it is used is where it is tested: this shell may have other variables, or none.
+    let asked: Option<VerifiedCredentials> =
+        runtime.block_on(ask_daemon(context, Method::CredentialsVerify, &of));
+    let results = match asked {
+        Some(answer) => answer.credentials,
         None => {
-            for account in folder.read_all().map_err(|error| file_failure(&error))?.accounts {
-                for credential in &account.credentials {
-                    chosen.push((Reference::of(&account, credential), credential.clone()));
-                }
-            }
+            let settings = context.loaded(layout)?.settings;
+            let resolver = (&resolver(layout), Observer::Shell);
+            let found = runtime.block_on(verify_all(resolver, &settings.providers, of.name.as_deref()));
+            let found = found.map_err(|error| find_failure(&error))?;
+            let views = found.iter().map(|one| VerifiedView {
+                reference: one.reference.to_string(),
+                outcome: word(&one.outcome),
+                reason: one.reason.clone(),
+                hint: one.hint.clone(),
+            });
+            views.collect()
         }
-    }
-    let (resolver, net) = (resolver(layout), Net::new());
-    let results: Result<Vec<Verified>, _> = super::super::client_runtime()?.block_on(async {
-        // All at once: one that hangs holds nobody up.
-        let mut running = tokio::task::JoinSet::new();
-        for (reference, credential) in chosen {
-            let (resolver, net, providers) = (resolver.clone(), net.clone(), settings.providers.clone());
-            running.spawn(async move { verify(&resolver, &net, &providers, &reference, &credential).await });
-        }
-        let mut results = Vec::new();
-        while let Some(ended) = running.join_next().await {
-            results.push(ended.map_err(|error| Failure::new(format!("a test broke off: {error}")))?);
-        }
-        results.into_iter().collect::<Result<Vec<_>, _>>().map_err(|error| file_failure(&error))
-    });
-    let mut results = results?;
-    results.sort_by(|one, other| one.reference.cmp(&other.reference));
+    };
     show(&results, arguments.json)?;
-    let unusable = results.iter().filter(|one| !one.outcome.is_usable()).count();
+    let unusable = results.iter().filter(|one| !one.is_usable()).count();
     if unusable > 0 {
         return Err(Failure::new(format!("{unusable} of {} cannot be used now", results.len())));
     }
     Ok(())
 }
 
-fn show(results: &[Verified], json: bool) -> Outcome {
+fn show(results: &[VerifiedView], json: bool) -> Outcome {
     if json {
         return output::json(&json!({ "credentials": results }));
     }
@@ -85,9 +72,7 @@ fn show(results: &[Verified], json: bool) -> Outcome {
     }
     let rows = results
         .iter()
-        .map(|one| {
-            vec![one.reference.to_string(), word(&one.outcome), one.reason.clone().unwrap_or_default()]
-        })
+        .map(|one| vec![one.reference.clone(), one.outcome.clone(), one.reason.clone().unwrap_or_default()])
         .collect();
     output::table(&["CREDENTIAL", "OUTCOME", "REASON"], rows)?;
     let mut hints: Vec<&str> = results.iter().filter_map(|one| one.hint.as_deref()).collect();

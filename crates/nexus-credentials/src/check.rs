@@ -71,11 +71,12 @@ impl CredentialFolder {
                     }
                     (None, None)
                 }
-                Err(error) if observer == Observer::Shell => {
-                    (Some(format!("not visible from here: {}", explain(&error))), Some(error.hint()))
-                }
+                Err(error) if observer == Observer::Shell => (
+                    Some(format!("not visible from here: {}", nexus_base::error::chain(&error))),
+                    Some(error.hint()),
+                ),
                 Err(error) => {
-                    let reason = explain(&error);
+                    let reason = nexus_base::error::chain(&error);
                     if !was_broken || credential.last_error.as_ref() != Some(&reason) {
                         self.note_broken(&reference, Breakage::Pointer, &reason)?;
                         self.note_observed(&reference, Observer::Daemon, None)?;
@@ -135,19 +136,4 @@ fn is_mended_by(reference: &Reference, credential: &Credential, secret: &SecretS
         Some(Breakage::Refused) => credential.refused_mark.as_ref() != Some(&mark_of(reference, secret)),
         Some(Breakage::ThirdParty | Breakage::Flagged) | None => false,
     }
-}
-
-/// Renders an error with its causes on one line.
-pub(crate) fn explain(error: &dyn std::error::Error) -> String {
-    let mut line = error.to_string();
-    let mut cause = error.source();
-    while let Some(error) = cause {
-        let text = error.to_string();
-        if !line.contains(&text) {
-            line.push_str(": ");
-            line.push_str(&text);
-        }
-        cause = error.source();
-    }
-    line
 }

@@ -6,29 +6,26 @@ mod steps;
 
 use std::future::Future;
 use std::net::SocketAddr;
-use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use nexus_base::id::BootId;
 use nexus_base::lock::{HeldLock, LockError};
-use nexus_base::redact::Redactor;
 use nexus_credentials::{CredentialFolder, Observer, SyncRequest, boot_sync};
 use nexus_process::FileRecord;
 use nexus_protocol::bus::BusBody;
 use nexus_store::runtime::BootEnd;
 use nexus_store::{OpenMode, Store, StoreError};
-use nexus_workspace::Layout;
+use nexus_workspace::{Layout, StartOptions};
 use nexus_workspace::config::{self, Loaded, Overrides, Settings};
-use nexus_workspace::trust::{self, Trust, TrustFolder};
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 
 use crate::Runtime;
-use crate::engine::explain;
 use crate::recover::{self, Recovered};
 use crate::runtime::{BootNotes, SERVING, STOPPING};
 use crate::signals::{Ask, Signals};
+use nexus_base::error::chain;
 
 use self::compose::compose;
 pub use self::error::StartError;
@@ -46,23 +43,6 @@ const UNREADY_STARTS: &str = "boot.unready_starts";
 const TOOL_PROCESSES: &str = "tool-processes.json";
 /// Where it is kept that the credential reminder was given.
 const REMINDED: &str = "note.credentials";
-
-/// What `nexus start` was told.
-#[derive(Debug, Clone)]
-pub struct StartOptions {
-    /// The workspace.
-    pub layout: Layout,
-    /// Where trust records lie.
-    pub trust_folder: TrustFolder,
-    /// Port to use instead of the configured one.
-    pub port: Option<u16>,
-    /// The environment as it was at start; the only copy the daemon looks at.
-    pub environment: Vec<(String, String)>,
-    /// The person's home folder.
-    pub home: PathBuf,
-    /// The one redactor of this process; the log has it, too.
-    pub redactor: Arc<Redactor>,
-}
 
 /// Boots, serves until told to stop, and goes down in order.
 ///
@@ -136,7 +116,7 @@ where
     let note = match nexus_automation::seed(store, &options.layout).await {
         Ok(report) => report.to_string(),
         Err(error) => {
-            warnings.push(format!("automations: {}", explain(&error)));
+            warnings.push(format!("automations: {}", chain(&error)));
             "degraded".to_owned()
         }
     };
@@ -165,7 +145,7 @@ where
     steps.done("adapters", Instant::now(), "none configured".to_owned());
     let clock = Instant::now();
     let active = runtime.shared.automations.load().await?;
-    if !standing(options).is_trusted() {
+    if !options.standing().is_trusted() {
         // A copied workspace brings rows of its own; only ours run until somebody vouches for the rest.
         warnings.push("this workspace is not trusted here; `nexus trust` after a look at it".to_owned());
     }
@@ -215,16 +195,11 @@ fn take_lock(layout: &Layout) -> Result<HeldLock, StartError> {
 
 fn load(options: &StartOptions) -> Result<Loaded, StartError> {
     let overrides = Overrides { flags: Vec::new(), environment: &options.environment };
-    let loaded = config::load(&options.layout, standing(options), &overrides)?;
+    let loaded = config::load(&options.layout, options.standing(), &overrides)?;
     if let Err(error) = config::keep_last_good(&options.layout, &loaded.document) {
-        tracing::warn!(error = explain(&error), "the last good configuration could not be kept");
+        tracing::warn!(error = chain(&error), "the last good configuration could not be kept");
     }
     Ok(loaded)
-}
-
-/// Returns whose the workspace is; doubt means that it is a stranger's.
-pub(crate) fn standing(options: &StartOptions) -> Trust {
-    trust::standing(&options.trust_folder, &options.layout).unwrap_or(Trust::NoRecord)
 }
 
 /// Counts this start; a start that becomes ready sets the count back.
@@ -260,7 +235,7 @@ fn sync_credentials(options: &StartOptions, settings: &Settings, warnings: &mut 
             format!("{} accounts, {} new", report.total, report.added.len())
         }
         Err(error) => {
-            warnings.push(format!("credentials: {}", explain(&error)));
+            warnings.push(format!("credentials: {}", chain(&error)));
             "degraded".to_owned()
         }
     }
@@ -271,7 +246,7 @@ fn sync_credentials(options: &StartOptions, settings: &Settings, warnings: &mut 
 /// known to the redactor.
 fn check_credentials(options: &StartOptions) {
     let folder = CredentialFolder::new(options.layout.credentials());
-    let resolver = crate::credentials::of_daemon(options);
+    let resolver = nexus_models::credentials::of_daemon(options);
     tokio::spawn(async move {
         match folder.check(&resolver, Observer::Daemon).await {
             Ok(checked) => {
@@ -280,7 +255,7 @@ fn check_credentials(options: &StartOptions) {
                     tracing::warn!(credential = %one.reference, reason, "a credential gives no secret");
                 }
             }
-            Err(error) => tracing::warn!(error = explain(&error), "credentials could not be looked at"),
+            Err(error) => tracing::warn!(error = chain(&error), "credentials could not be looked at"),
         }
     });
 }
@@ -411,7 +386,7 @@ pub(crate) fn reload(runtime: &Runtime, options: &StartOptions) -> Result<(), St
 
 async fn reload_on_signal(runtime: &Runtime, options: &StartOptions) {
     if let Err(error) = reload(runtime, options) {
-        tracing::error!(error = explain(&error), hint = ?error.hint(), "the new configuration is invalid; the old one stays");
+        tracing::error!(error = chain(&error), hint = ?error.hint(), "the new configuration is invalid; the old one stays");
         return;
     }
     // The file may have brought a new owner's token.

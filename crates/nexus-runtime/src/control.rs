@@ -12,6 +12,7 @@ mod files;
 mod logs;
 mod memory;
 mod metrics;
+mod models;
 mod rows;
 mod skills;
 mod tokens;
@@ -26,10 +27,10 @@ use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 use tokio::sync::watch;
 
-use crate::boot::StartOptions;
 use crate::runtime::Runtime;
 use crate::tool_sources::ToolSources;
 use crate::{RuntimeError, report};
+use nexus_workspace::StartOptions;
 
 pub use self::automations::sample;
 pub use self::caller::Caller;
@@ -251,7 +252,7 @@ impl Runtime {
         let request = report::StatusRequest {
             layout: &control.options.layout,
             settings: &settings,
-            trust: crate::boot::standing(&control.options),
+            trust: control.options.standing(),
         };
         shown_as::<WorkspaceStatus>(&report::status(&request).map_err(|error| broken(&error))?)
     }
@@ -313,5 +314,5 @@ fn missing(what: &'static str, name: impl Into<String>) -> RuntimeError {
 
 /// A file or a part of the machine that does not answer as it should.
 fn broken(error: &dyn std::error::Error) -> RuntimeError {
-    RuntimeError::Store { message: crate::engine::explain(error), hint: None }
+    RuntimeError::Store { message: nexus_base::error::chain(error), hint: None }
 }

@@ -134,7 +134,7 @@ fn configuration(request: &DoctorRequest<'_>, trust: Trust, checks: &mut Vec<Che
                     last_good.display()
                 ));
             }
-            let message = crate::engine::explain(&error);
+            let message = nexus_base::error::chain(&error);
             checks.push(Check::new("config", Condition::Broken, message).hint(hint));
             None
         }
@@ -148,7 +148,8 @@ fn known_variables(environment: &[(String, String)]) -> Vec<(String, String)> {
 
 async fn credentials(request: &DoctorRequest<'_>, trust: Trust, checks: &mut Vec<Check>) {
     let folder = nexus_credentials::CredentialFolder::new(request.layout.credentials());
-    let resolver = crate::credentials::resolver(request.layout, trust, request.environment, request.home);
+    let resolver =
+        nexus_models::credentials::resolver(request.layout, trust, request.environment, request.home);
     match folder.read_all() {
         Ok(listing) => {
             for problem in listing.problems {
@@ -159,7 +160,7 @@ async fn credentials(request: &DoctorRequest<'_>, trust: Trust, checks: &mut Vec
             }
         }
         Err(error) => {
-            let message = crate::engine::explain(&error);
+            let message = nexus_base::error::chain(&error);
             checks.push(Check::new("credentials", Condition::Broken, message));
             return;
         }
@@ -167,7 +168,7 @@ async fn credentials(request: &DoctorRequest<'_>, trust: Trust, checks: &mut Vec
     if request.fix
         && let Err(error) = folder.rebuild_index()
     {
-        checks.push(Check::new("credentials", Condition::Warning, crate::engine::explain(&error)));
+        checks.push(Check::new("credentials", Condition::Warning, nexus_base::error::chain(&error)));
     }
     let checked = match request.daemon_saw {
         Some(checked) => Ok(checked.to_vec()),
@@ -193,7 +194,7 @@ async fn credentials(request: &DoctorRequest<'_>, trust: Trust, checks: &mut Vec
             }
         }
         Err(error) => {
-            checks.push(Check::new("credentials", Condition::Broken, crate::engine::explain(&error)));
+            checks.push(Check::new("credentials", Condition::Broken, nexus_base::error::chain(&error)));
         }
     }
 }

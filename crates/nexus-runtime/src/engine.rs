@@ -9,6 +9,7 @@ use nexus_agent::ports::{Approve, Hooks, Spending};
 use nexus_agent::tools::{FileAccess, FileTools, Shell, ShellSetup};
 use nexus_agent::{Agent, AgentParts, Assignment, Limits, Prompts, Role, Toolbox};
 use nexus_base::clock::{Timestamp, local_zone_name};
+use nexus_base::error::chain;
 use nexus_base::file::FileError;
 use nexus_memory::Memory;
 use nexus_process::{FileRecord, GroupRecord};
@@ -26,11 +27,12 @@ use nexus_workspace::{Layout, persona};
 use crate::consent::OwnerConsent;
 use crate::hooks::{OwnWork, Slot};
 use crate::memory_desk;
-use crate::models::{self, Models};
 use crate::outfit::{Outfit, bash_network};
 use crate::projects::{Bound, Projects};
 use crate::run_socket::RunCommands;
 use crate::spending::Costs;
+use crate::turn_model;
+use nexus_models::Models;
 
 /// Said once when an onboarded workspace has no credentials.
 const CREDENTIAL_NOTE: &str =
@@ -200,17 +202,21 @@ impl Engine for Workshop {
         Ok(Agent::new(AgentParts {
             layout: self.layout.clone(),
             settings: self.settings_of(request),
-            model: self.models.of_turn(request)?,
+            model: self.models.of_turn(&turn_model::of(request))?,
             toolbox,
             limits: self.limits(),
-            window: self.costs.window(&self.models.table(), &self.models.name_of(request), &self.settings()),
+            window: self.costs.window(
+                &self.models.table(),
+                &self.models.name_of(&turn_model::of(request)),
+                &self.settings(),
+            ),
             assignment: Assignment { task: request.session.task.clone(), role: self.projects.role(&bound) },
             prompts: Arc::clone(&self.prompts),
         }))
     }
 
     fn spending(&self, request: &AgentRequest<'_>) -> Arc<dyn Spending> {
-        self.costs.of(self.models.table(), &self.models.name_of(request), request)
+        self.costs.of(self.models.table(), &self.models.name_of(&turn_model::of(request)), request)
     }
 
     fn hooks(&self, request: &AgentRequest<'_>) -> Arc<dyn Hooks> {
@@ -232,7 +238,7 @@ impl Engine for Workshop {
         let mut assigned = self.projects.assign(request).await?;
         if request.model.is_none() {
             let wanted = self.projects.tier(&assigned.settings).and_then(|tier| self.model_of(tier));
-            let parents = models::wanted_model(&request.session.settings_json);
+            let parents = turn_model::named_in(&request.session.settings_json);
             if let Some(model) = wanted {
                 assigned.settings["tier_model"] = model.into();
             } else if let Some(model) = parents {
@@ -308,15 +314,15 @@ impl Workshop {
     fn file_tools(&self, role: Role, folder: &Path) -> Result<FileTools, String> {
         match role {
             Role::Manager => {
-                let access = FileAccess::manager_at(&self.layout).map_err(|error| explain(&error))?;
+                let access = FileAccess::manager_at(&self.layout).map_err(|error| chain(&error))?;
                 Ok(FileTools::manager(access))
             }
             Role::Worker => {
                 // Identity files are written by onboarding's workers only, in whatever order and however often
                 // they have to begin again.
-                let stage = persona::onboarding(&self.layout).map_err(|error| explain(&error))?;
+                let stage = persona::onboarding(&self.layout).map_err(|error| chain(&error))?;
                 let access = FileAccess::worker_at(&self.layout, folder, &stage.writable())
-                    .map_err(|error| explain(&error))?;
+                    .map_err(|error| chain(&error))?;
                 Ok(FileTools::worker(access, Some(self.shell(stage.writable(), folder)?)))
             }
         }
@@ -331,7 +337,7 @@ impl Workshop {
             identity,
             network: bash_network(&self.settings()),
         };
-        let shell = Shell::at(&self.layout, &setup).map_err(|error| explain(&error))?;
+        let shell = Shell::at(&self.layout, &setup).map_err(|error| chain(&error))?;
         Ok(shell
             .run_socket(self.commands.opener())
             .record(Arc::clone(&self.processes) as Arc<dyn GroupRecord>))
@@ -342,16 +348,4 @@ impl Workshop {
 #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a bounded, positive amount")]
 fn micro_usd(dollars: f64) -> u64 {
     (dollars.max(0.0) * 1_000_000.0).round() as u64
-}
-
-/// Renders an error with its causes on one line.
-pub(crate) fn explain(error: &dyn std::error::Error) -> String {
-    let mut text = error.to_string();
-    let mut cause = error.source();
-    while let Some(next) = cause {
-        text.push_str(": ");
-        text.push_str(&next.to_string());
-        cause = next.source();
-    }
-    text
 }

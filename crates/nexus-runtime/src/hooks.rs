@@ -30,9 +30,9 @@ use nexus_workspace::config::MemoryAgent;
 use serde_json::json;
 
 use crate::Bus;
-use crate::boot::{StartOptions, standing};
 use crate::engine::Workshop;
 use crate::pipeline::Pipeline;
+use nexus_workspace::StartOptions;
 
 pub(crate) use self::own_work::OwnWork;
 use self::say::SystemVoice;
@@ -100,7 +100,7 @@ impl Automations {
         };
         let trusted = || {
             let options = (*options).clone();
-            Box::new(move || standing(&options).is_trusted()) as Box<dyn Fn() -> bool + Send + Sync>
+            Box::new(move || options.standing().is_trusted()) as Box<dyn Fn() -> bool + Send + Sync>
         };
         let quiet = Arc::new(Quiet::new(setting(|memory| memory.quiet)));
         let thinker = Arc::new(Thinker::new(store.agents().clone(), Arc::clone(workshop)));

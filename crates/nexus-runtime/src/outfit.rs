@@ -16,9 +16,9 @@ use nexus_workspace::Layout;
 use nexus_workspace::config::{BashNetwork, Settings};
 use secrecy::ExposeSecret;
 
-use crate::boot::StartOptions;
-use crate::engine::explain;
 use crate::marks::KeptMarks;
+use nexus_base::error::chain;
+use nexus_workspace::StartOptions;
 
 /// Service whose key opens `web_search`, and the provider whose address may be set.
 const SEARCH_SERVICE: &str = "brave-search";
@@ -36,7 +36,7 @@ pub(crate) struct Outfit {
 
 impl Outfit {
     pub(crate) fn new(options: &StartOptions, redactor: Arc<Redactor>, agents: Agents) -> Self {
-        let resolver = crate::credentials::of_daemon(options);
+        let resolver = nexus_models::credentials::of_daemon(options);
         let layout = options.layout.clone();
         let marks = Arc::new(KeptMarks::new(agents, layout.root()));
         Self { layout, redactor, net: Net::new(), resolver: Arc::new(resolver), marks }
@@ -50,8 +50,8 @@ impl Outfit {
         settings: &Settings,
         toolbox: impl FnOnce(Arc<FileTools>) -> Toolbox,
     ) -> Result<Toolbox, String> {
-        let artifacts = Arc::new(Artifacts::at(&self.layout).map_err(|error| explain(&error))?);
-        let changes = Changes::at(&self.layout).map_err(|error| explain(&error))?;
+        let artifacts = Arc::new(Artifacts::at(&self.layout).map_err(|error| chain(&error))?);
+        let changes = Changes::at(&self.layout).map_err(|error| chain(&error))?;
         let marks = Arc::clone(&self.marks) as Arc<dyn FileMarks>;
         let files = files.changes(changes).artifacts(Arc::clone(&artifacts)).marks(marks);
         let toolbox = toolbox(Arc::new(files)).redactor(Arc::clone(&self.redactor)).artifacts(artifacts);

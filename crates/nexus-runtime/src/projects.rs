@@ -142,7 +142,7 @@ impl Projects {
         let root = self.nearest(&folder).unwrap_or(folder);
         // What no worker may have as its folder can be no project either.
         nexus_agent::tools::FileAccess::worker_at(&self.layout, &root, &[])
-            .map_err(|error| crate::engine::explain(&error))?;
+            .map_err(|error| nexus_base::error::chain(&error))?;
         Ok(root)
     }
 

@@ -18,8 +18,8 @@ use nexus_workspace::{Layout, skills};
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
 use tokio::net::UnixStream;
 
-use crate::engine::explain;
 use crate::report::{self, StatusRequest};
+use nexus_base::error::chain;
 
 /// Longest skill text given, in bytes.
 const LONGEST_SKILL: u64 = 256 * 1024;
@@ -118,7 +118,7 @@ impl RunCommands {
             folder.mark_imported(&mut findings)
         };
         if let Err(error) = outcome {
-            return failed(&explain(&error), None);
+            return failed(&chain(&error), None);
         }
         if flags.contains(&"--json") {
             return json(&findings);
@@ -140,7 +140,7 @@ impl RunCommands {
         let request = StatusRequest { layout: &self.layout, settings: &self.settings, trust: self.trust };
         match report::status(&request) {
             Ok(status) => json(&status),
-            Err(error) => failed(&explain(&error), None),
+            Err(error) => failed(&chain(&error), None),
         }
     }
 
@@ -148,7 +148,7 @@ impl RunCommands {
         match skills::names(&self.layout) {
             Ok(names) if names.is_empty() => done("no skills are installed\n".to_owned()),
             Ok(names) => done(names.iter().map(|name| format!("{name}\n")).collect()),
-            Err(error) => failed(&explain(&error), None),
+            Err(error) => failed(&chain(&error), None),
         }
     }
 
@@ -159,18 +159,18 @@ impl RunCommands {
                 let path = self.layout.skills().join(name).join("SKILL.md");
                 match nexus_base::file::read_text(&path, LONGEST_SKILL) {
                     Ok(text) => done(text),
-                    Err(error) => failed(&explain(&error), None),
+                    Err(error) => failed(&chain(&error), None),
                 }
             }
             Ok(_) => failed(&format!("no skill {name}"), Some("`nexus skills list` shows what there is")),
-            Err(error) => failed(&explain(&error), None),
+            Err(error) => failed(&chain(&error), None),
         }
     }
 
     fn credential_list(&self) -> RunReply {
         match CredentialFolder::new(self.layout.credentials()).list() {
             Ok(listed) => json(&listed),
-            Err(error) => failed(&explain(&error), None),
+            Err(error) => failed(&chain(&error), None),
         }
     }
 

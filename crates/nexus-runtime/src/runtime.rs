@@ -291,6 +291,6 @@ const fn speaker(state: OutboxState) -> Speaker {
 
 impl From<nexus_store::StoreError> for RuntimeError {
     fn from(error: nexus_store::StoreError) -> Self {
-        Self::Store { hint: error.hint(), message: crate::engine::explain(&error) }
+        Self::Store { hint: error.hint(), message: nexus_base::error::chain(&error) }
     }
 }

@@ -12,9 +12,11 @@ mod layout;
 pub mod persona;
 mod root;
 pub mod skills;
+mod start;
 pub mod templates;
 pub mod trust;
 pub mod watched;
 
 pub use layout::{Layout, LayoutOverrides};
 pub use root::{ResolvedRoot, RootError, RootRequest, RootSource, resolve_root};
+pub use start::StartOptions;

@@ -1,5 +1,6 @@
 //! Why a command did not do what was asked: one line, perhaps a hint, and the exit code scripts see.
 
+use nexus_base::error::chain;
 use std::error::Error;
 use std::fmt;
 
@@ -91,22 +92,6 @@ impl fmt::Display for Failure {
 }
 
 impl Error for Failure {}
-
-/// Renders an error and its causes as one line, leaving out a cause whose text the line already has.
-pub(crate) fn chain(error: &dyn Error) -> String {
-    let mut line = error.to_string();
-    let mut cause = error.source();
-    while let Some(error) = cause {
-        let text = error.to_string();
-        if !line.contains(&text) {
-            line.push_str(": ");
-            line.push_str(&text);
-        }
-        cause = error.source();
-    }
-    // A path or a foreign message may carry line breaks; the promise is one line.
-    line.replace(['\n', '\r'], " ")
-}
 
 #[cfg(test)]
 mod tests {

@@ -9,8 +9,9 @@ use std::time::Duration;
 
 use nexus_protocol::run::{LONGEST_LINE, RUN_SOCKET_VARIABLE, RunReply, RunRequest};
 
-use crate::failure::{Failure, chain};
+use crate::failure::Failure;
 use crate::output;
+use nexus_base::error::chain;
 
 /// Longest a command inside a tool call may take; the call's own deadline is usually shorter.
 const PATIENCE: Duration = Duration::from_secs(600);

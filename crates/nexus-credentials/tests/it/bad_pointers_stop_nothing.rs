@@ -105,10 +105,10 @@ async fn a_pointer_that_works_again_is_mended() {
     let place = Place::empty();
     add(&place, "v", Storage::Env { var: "LATER_SET".into() });
     let without = Resolver::new(place.folder.path(), Vec::new());
-    place.folder.check(&without).await.unwrap();
+    place.folder.check(&without, nexus_credentials::Observer::Daemon).await.unwrap();
     assert_eq!(place.folder.list().unwrap()[0].status, Status::Broken);
     let with = Resolver::new(place.folder.path(), environment(&[("LATER_SET", "now it is")]));
-    place.folder.check(&with).await.unwrap();
+    place.folder.check(&with, nexus_credentials::Observer::Daemon).await.unwrap();
     assert_eq!(place.folder.list().unwrap()[0].status, Status::Ready);
 }
 
@@ -118,7 +118,11 @@ async fn a_strangers_workspace_runs_no_command() {
     let mark = place.temporary.path().join("ran");
     let program = script(&place, "mark", &format!("touch {}; echo secret", mark.display()));
     add(&place, "c", command(&[&program]));
-    let checked = place.folder.check(&Resolver::new(place.folder.path(), Vec::new())).await.unwrap();
+    let checked = place
+        .folder
+        .check(&Resolver::new(place.folder.path(), Vec::new()), nexus_credentials::Observer::Daemon)
+        .await
+        .unwrap();
     assert!(checked[0].problem.as_deref().unwrap().contains("not trusted"));
     assert!(!mark.exists());
 }

@@ -14,11 +14,9 @@ use nexus_store::agents::Overflow;
 use nexus_workspace::config::{DropPolicy, Settings};
 use tokio_util::sync::CancellationToken;
 
-use super::StartOptions;
 use crate::control::Control;
 use crate::engine::Workshop;
 use crate::hooks::{self, Automations, Slot};
-use crate::models::Models;
 use crate::observer::{Counters, Recorder};
 use crate::outfit::Outfit;
 use crate::pipeline::Pipeline;
@@ -27,6 +25,8 @@ use crate::run_socket::RunCommands;
 use crate::runtime::{STARTING, Shared};
 use crate::spending::Costs;
 use crate::{Bus, Runtime};
+use nexus_models::Models;
+use nexus_workspace::StartOptions;
 
 pub(super) fn compose(
     options: &StartOptions,
@@ -55,7 +55,7 @@ pub(super) fn compose(
         environment: options.environment.clone(),
         layout: options.layout.clone(),
         settings: settings.clone(),
-        trust: super::standing(options),
+        trust: options.standing(),
         memory: memory.clone(),
         runtime: tokio::runtime::Handle::current(),
     });

@@ -13,7 +13,6 @@ use nexus_store::runtime::{AutomationMode, AutomationStatus};
 use serde_json::{Value, json};
 
 use super::{invalid, missing, shown};
-use crate::boot::standing;
 use crate::{Runtime, RuntimeError};
 
 impl Runtime {
@@ -60,7 +59,7 @@ impl Runtime {
             return Err(missing("automation", test.id));
         };
         let is_ours = found.definition.script_path.starts_with("builtin:");
-        if !is_ours && !standing(&self.shared.control.options).is_trusted() {
+        if !is_ours && !self.shared.control.options.standing().is_trusted() {
             return Err(RuntimeError::Forbidden {
                 reason: "this workspace is not trusted here, so its programs are not run".to_owned(),
             });
@@ -131,7 +130,7 @@ fn refused(error: RegisterError) -> RuntimeError {
         | RegisterError::Changed { .. }
         | RegisterError::Invalid(_)
         | RegisterError::File(_) => {
-            RuntimeError::Invalid { message: crate::engine::explain(&error), hint: error.hint() }
+            RuntimeError::Invalid { message: nexus_base::error::chain(&error), hint: error.hint() }
         }
     }
 }

@@ -77,7 +77,7 @@ impl Runtime {
     /// Reads the file again and puts it in force.
     pub(super) fn reload_configuration(&self) -> Result<(), RuntimeError> {
         crate::boot::reload(self, &self.shared.control.options).map_err(|error| RuntimeError::Invalid {
-            message: crate::engine::explain(&error),
+            message: nexus_base::error::chain(&error),
             hint: error.hint(),
         })
     }
@@ -94,8 +94,7 @@ impl Runtime {
     fn loaded(&self) -> Result<Loaded, RuntimeError> {
         let options = &self.shared.control.options;
         let overrides = Overrides { flags: Vec::new(), environment: &options.environment };
-        config::load(&options.layout, crate::boot::standing(options), &overrides)
-            .map_err(|error| config_problem(&error))
+        config::load(&options.layout, options.standing(), &overrides).map_err(|error| config_problem(&error))
     }
 }
 
@@ -117,5 +116,5 @@ fn policies_of(settings: &Settings) -> Result<Vec<nexus_identity::Policy>, Strin
 }
 
 pub(super) fn config_problem(error: &ConfigError) -> RuntimeError {
-    RuntimeError::Invalid { message: crate::engine::explain(error), hint: Some(error.hint()) }
+    RuntimeError::Invalid { message: nexus_base::error::chain(error), hint: Some(error.hint()) }
 }

@@ -8,8 +8,8 @@ use nexus_protocol::control::answers::{CredentialsSynced, VerifiedCredentials, V
 use serde_json::{Value, json};
 
 use super::{broken, missing, shown, shown_as};
-use crate::credentials::{of_daemon, verify_all};
 use crate::{Runtime, RuntimeError};
+use nexus_models::credentials::{of_daemon, verify_all};
 
 impl Runtime {
     pub(super) async fn credentials_verify(&self, of: CredentialsOf) -> Result<Value, RuntimeError> {

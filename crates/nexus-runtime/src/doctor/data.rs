@@ -40,7 +40,7 @@ pub(super) fn look(request: &DoctorRequest<'_>, checks: &mut Vec<Check>) {
                     }
                     other => other.hint().unwrap_or_default(),
                 };
-                let message = format!("{name}: {}", crate::engine::explain(&error));
+                let message = format!("{name}: {}", nexus_base::error::chain(&error));
                 checks.push(Check::new("databases", Condition::Broken, message).hint(hint));
             }
         }
@@ -63,6 +63,6 @@ pub(super) async fn questions(request: &DoctorRequest<'_>, checks: &mut Vec<Chec
             Check::new("consent", Condition::Warning, format!("{count} questions wait for your consent"))
                 .hint("`nexus approvals list` shows them; the daemon has to run to answer")
         }
-        Err(error) => Check::new("consent", Condition::Broken, crate::engine::explain(&error)),
+        Err(error) => Check::new("consent", Condition::Broken, nexus_base::error::chain(&error)),
     });
 }

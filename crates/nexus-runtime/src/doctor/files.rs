@@ -52,7 +52,7 @@ fn missing(request: &DoctorRequest<'_>, checks: &mut Vec<Check>) {
                 format!("made again: {}", gone.join(", ")),
             )),
             Err(error) => {
-                let reason = crate::engine::explain(&error);
+                let reason = nexus_base::error::chain(&error);
                 checks.push(Check::new("folders", Condition::Broken, format!("{message}; {reason}")));
             }
         }

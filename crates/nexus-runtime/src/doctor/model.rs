@@ -5,7 +5,7 @@ use nexus_workspace::config::Loaded;
 use nexus_workspace::trust::Trust;
 
 use super::{Check, Condition, DoctorRequest};
-use crate::models;
+use nexus_models as models;
 
 pub(super) async fn look(
     request: &DoctorRequest<'_>,

@@ -68,7 +68,7 @@ fn key(request: &DoctorRequest<'_>) -> Option<Check> {
     if sealed == 0 {
         return None;
     }
-    let place = crate::credentials::key_place(request.layout, request.environment, request.home)?;
+    let place = nexus_models::credentials::key_place(request.layout, request.environment, request.home)?;
     let path = place.path().display();
     Some(if place.exists() {
         Check::fine("key", format!("{sealed} sealed secrets open with {path}; keep a copy of it elsewhere"))

@@ -15,7 +15,7 @@ use nexus_store::agents::Item;
 use nexus_workspace::Layout;
 
 use super::think::SOURCE;
-use crate::engine::explain;
+use nexus_base::error::chain;
 
 /// One automation in a session of its own.
 #[derive(Debug, Clone)]
@@ -57,7 +57,7 @@ impl OwnWork {
         };
         let access =
             FileAccess::automation_at(layout, &self.home.folder, learned, &self.home.notes_for_peers())
-                .map_err(|error| explain(&error))?;
+                .map_err(|error| chain(&error))?;
         let files = Arc::new(FileTools::manager(access));
         Ok(Toolbox::new(Role::Worker, files, memory).source(source_of(item)).only(self.tools()))
     }

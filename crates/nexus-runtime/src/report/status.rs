@@ -176,7 +176,7 @@ pub fn status(request: &StatusRequest<'_>) -> Result<StatusReport, FileError> {
 /// Returns the model that the settings and credentials lead to by themselves. One that waits for a yes, or was
 /// given one in an earlier life, is in a database that this does not open.
 fn model_next(layout: &Layout, settings: &Settings, trust: Trust) -> Option<String> {
-    let choice = crate::models::look(layout, settings, trust, None);
+    let choice = nexus_models::look(layout, settings, trust, None);
     (choice.question.is_none() && choice.problems.is_empty()).then(|| choice.name.to_string())
 }
 

@@ -9,8 +9,9 @@ use nexus_bindings::{
 use serde_json::json;
 
 use crate::context::{Context, home, trust_folder};
-use crate::failure::{Exit, Failure, Outcome, chain};
+use crate::failure::{Exit, Failure, Outcome};
 use crate::output::{self, Format};
+use nexus_base::error::chain;
 
 /// Arguments of `nexus bindings`.
 #[derive(Debug, Args)]

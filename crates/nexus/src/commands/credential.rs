@@ -357,7 +357,7 @@ fn one(folder: &CredentialFolder, name: &str) -> Result<(Reference, nexus_creden
 /// Makes the resolver that fits a workspace and this shell.
 fn resolver(layout: &Layout) -> Resolver {
     let home = crate::context::home();
-    nexus_runtime::credentials::resolver(layout, standing(layout), &super::environment(), home.as_deref())
+    nexus_models::credentials::resolver(layout, standing(layout), &super::environment(), home.as_deref())
 }
 
 fn find_failure(error: &FindError) -> Failure {

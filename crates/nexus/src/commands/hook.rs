@@ -9,8 +9,9 @@ use nexus_project::lifecycle::Moment;
 
 use super::bindings;
 use crate::context::Context;
-use crate::failure::{Failure, Outcome, chain};
+use crate::failure::{Failure, Outcome};
 use crate::output;
+use nexus_base::error::chain;
 
 /// Most of its input that is read, in bytes.
 const LONGEST: u64 = 32 * 1024 * 1024;

@@ -13,7 +13,8 @@ use nexus_protocol::tool::{MergedTools, ToolSource};
 
 use self::memory::MemoryTools;
 use crate::context::Context;
-use crate::failure::{Failure, Outcome, chain};
+use crate::failure::{Failure, Outcome};
+use nexus_base::error::chain;
 
 /// Bytes read at once; a longer line takes several reads.
 const LINE: usize = 64 * 1024;

@@ -5,7 +5,8 @@ use std::sync::Arc;
 
 use clap::Args;
 use nexus_base::redact::Redactor;
-use nexus_runtime::{StartError, StartOptions};
+use nexus_runtime::StartError;
+use nexus_workspace::StartOptions;
 
 use crate::context::{Context, home, trust_folder};
 use crate::failure::{Exit, Failure, Outcome};

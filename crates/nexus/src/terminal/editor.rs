@@ -19,7 +19,8 @@ use rustyline::{
 };
 use tokio::sync::mpsc;
 
-use crate::failure::{Failure, chain};
+use crate::failure::Failure;
+use nexus_base::error::chain;
 
 use super::slash;
 

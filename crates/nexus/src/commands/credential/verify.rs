@@ -2,10 +2,10 @@
 
 use clap::Args;
 use nexus_credentials::Observer;
+use nexus_models::credentials::verify_all;
 use nexus_protocol::control::CredentialsOf;
 use nexus_protocol::control::answers::{VerifiedCredentials, VerifiedView};
 use nexus_protocol::methods::Method;
-use nexus_runtime::credentials::verify_all;
 use nexus_workspace::Layout;
 use serde_json::json;
 

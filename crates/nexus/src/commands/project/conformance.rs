@@ -11,8 +11,9 @@ use nexus_project::conformance::{
 use serde_json::json;
 
 use super::layout::paragraph;
-use crate::failure::{Exit, Failure, Outcome, chain};
+use crate::failure::{Exit, Failure, Outcome};
 use crate::output::{self, Format};
+use nexus_base::error::chain;
 
 /// Arguments of `nexus project conformance`.
 #[derive(Debug, Args)]

@@ -11,14 +11,14 @@ use nexus_protocol::framing;
 use nexus_protocol::models::ModelQuestion;
 use tokio_util::sync::CancellationToken;
 
-use super::Models;
+use crate::Models;
 
 /// How the note begins that stands below the guide's own words. What follows it is not the guide's.
 const NOTE: &str = "\n\n—\nI am the offline guide and no language model.";
 
 /// The guide, with a question to the owner if there is one.
 #[derive(Debug)]
-pub(super) struct Guided {
+pub(crate) struct Guided {
     guide: Guide,
     asks: Option<(ModelQuestion, Models)>,
 }
@@ -32,11 +32,11 @@ enum Said {
 }
 
 impl Guided {
-    pub(super) fn new(asks: Option<(ModelQuestion, Models)>) -> Self {
+    pub(crate) fn new(asks: Option<(ModelQuestion, Models)>) -> Self {
         Self { guide: Guide::new(), asks }
     }
 
-    pub(super) fn alone() -> Self {
+    pub(crate) fn alone() -> Self {
         Self::new(None)
     }
 }
@@ -102,10 +102,10 @@ impl Guided {
 
 /// A model that waits until it is known which one answers.
 #[derive(Debug)]
-pub(super) struct Patient {
-    pub(super) models: Models,
-    pub(super) asks: bool,
-    pub(super) name: ModelName,
+pub(crate) struct Patient {
+    pub(crate) models: Models,
+    pub(crate) asks: bool,
+    pub(crate) name: ModelName,
 }
 
 #[async_trait]

@@ -2,35 +2,32 @@
 //! this machine, then the offline guide. Decided at start, again when anything it depends on changes.
 
 mod choose;
+pub mod credentials;
 mod guided;
-mod view;
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use std::time::{Duration, SystemTime};
 
-use nexus_agent::Role;
 use nexus_base::redact::Redactor;
 use nexus_credentials::{AccessRules, CredentialFolder, Reference};
 use nexus_llm::{LocalServer, Model, ModelName, ModelTable};
 use nexus_net::Net;
-use nexus_session::AgentRequest;
-use nexus_store::agents::ItemKind;
+use nexus_protocol::models::ModelsView;
 use nexus_store::{Store, StoreError};
-use nexus_workspace::Layout;
 use nexus_workspace::config::Settings;
 use nexus_workspace::trust::Trust;
+use nexus_workspace::{Layout, StartOptions};
 use secrecy::ExposeSecret;
 use tokio::sync::watch;
 
-use crate::boot::{StartOptions, standing};
-use crate::engine::explain;
+use nexus_base::error::chain;
 
-pub(crate) use self::choose::Choice;
+pub use self::choose::Choice;
 use self::guided::{Guided, Patient};
 
 /// Where the owner's answers are kept.
-pub(crate) const CONSENTS: &str = "models.consents";
+pub const CONSENTS: &str = "models.consents";
 /// The longest name of a model taken from somebody.
 const LONGEST_NAME: usize = 200;
 /// Longest the first message waits for servers on this machine to be found.
@@ -39,9 +36,20 @@ const LOOKING: Duration = Duration::from_secs(1);
 /// The owner's answers, by `service/account`.
 type Answers = BTreeMap<String, bool>;
 
+/// Which model a turn asks for.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct ModelRequest {
+    /// The one named for the message or the session; no other will do.
+    pub wanted: Option<String>,
+    /// The one a worker's role would like, where it can be had.
+    pub preferred: Option<String>,
+    /// The turn's words may answer a question about models: only the owner's own can.
+    pub is_owners_word: bool,
+}
+
 /// The model in use and everything the choice depends on. Clones are the same.
 #[derive(Debug, Clone)]
-pub(crate) struct Models {
+pub struct Models {
     inner: Arc<Inner>,
 }
 
@@ -71,12 +79,7 @@ impl std::fmt::Debug for Inner {
 
 impl Models {
     /// Chooses from what is known at start; answers given earlier are not known yet.
-    pub(crate) fn new(
-        options: &StartOptions,
-        settings: &Settings,
-        store: &Store,
-        redactor: Arc<Redactor>,
-    ) -> Self {
+    pub fn new(options: &StartOptions, settings: &Settings, store: &Store, redactor: Arc<Redactor>) -> Self {
         let models = Self {
             inner: Arc::new(Inner {
                 options: options.clone(),
@@ -98,9 +101,9 @@ impl Models {
 
     /// Takes over the answers the owner gave in earlier lives. Those in a workspace that came from
     /// somewhere else were given by somebody else, about other credentials.
-    pub(crate) async fn remember(&self) -> Result<(), StoreError> {
+    pub async fn remember(&self) -> Result<(), StoreError> {
         let kept = self.inner.store.runtime().kv_get(CONSENTS).await?;
-        if let Some(kept) = kept.filter(|_| standing(&self.inner.options).is_trusted()) {
+        if let Some(kept) = kept.filter(|_| self.inner.options.standing().is_trusted()) {
             let answers = serde_json::from_str(&kept).unwrap_or_default();
             *self.inner.answers.write().unwrap_or_else(PoisonError::into_inner) = answers;
             self.choose_again();
@@ -109,7 +112,7 @@ impl Models {
     }
 
     /// Looks for servers on this machine, in the background.
-    pub(crate) fn look_around(&self) {
+    pub fn look_around(&self) {
         let models = self.clone();
         tokio::spawn(async move {
             models.find_local().await;
@@ -118,7 +121,7 @@ impl Models {
     }
 
     /// Puts new settings in force.
-    pub(crate) fn reload(&self, settings: &Settings) {
+    pub fn reload(&self, settings: &Settings) {
         let before = {
             let mut kept = self.inner.settings.write().unwrap_or_else(PoisonError::into_inner);
             std::mem::replace(&mut *kept, settings.clone())
@@ -131,7 +134,7 @@ impl Models {
 
     /// Notes the owner's answer about every account of a provider that was found, or about one. Returns the
     /// accounts it was about.
-    pub(crate) async fn answer(
+    pub async fn answer(
         &self,
         provider: &str,
         account: Option<&str>,
@@ -152,14 +155,14 @@ impl Models {
             serde_json::to_string(&*answers).unwrap_or_default()
         };
         self.choose_again();
-        if standing(&self.inner.options).is_trusted() {
+        if self.inner.options.standing().is_trusted() {
             self.inner.store.runtime().kv_set(CONSENTS, &kept).await?;
         }
         Ok(named)
     }
 
     /// Returns the choice in force, made anew if credentials have changed since.
-    pub(crate) fn choice(&self) -> Arc<Choice> {
+    pub fn choice(&self) -> Arc<Choice> {
         let stamp = self.credentials_stamp();
         if *self.inner.seen.lock().unwrap_or_else(PoisonError::into_inner) != stamp {
             self.choose_again();
@@ -168,15 +171,15 @@ impl Models {
     }
 
     /// Returns the name of the model in use.
-    pub(crate) fn name(&self) -> ModelName {
+    pub fn name(&self) -> ModelName {
         self.choice().name.clone()
     }
 
     /// Returns the name of the model a turn may be charged for: that of a question, if the turn's own words
     /// may be its answer.
-    pub(crate) fn name_of(&self, request: &AgentRequest<'_>) -> ModelName {
-        let wanted = wanted_by(request);
-        if let Some(Ok(Some(link))) = wanted.map(|wanted| self.outlook(|outlook| outlook.named(&wanted))) {
+    pub fn name_of(&self, request: &ModelRequest) -> ModelName {
+        let wanted = request.wanted.as_deref();
+        if let Some(Ok(Some(link))) = wanted.map(|wanted| self.outlook(|outlook| outlook.named(wanted))) {
             return link.endpoint.name;
         }
         if let Some(link) = self.preferred(request) {
@@ -184,33 +187,33 @@ impl Models {
         }
         let choice = self.choice();
         let asked = choice.question.as_ref().and_then(|question| question.model.split_once('/'));
-        match asked.filter(|_| choice.links.is_empty() && is_answerable(request)) {
+        match asked.filter(|_| choice.links.is_empty() && request.is_owners_word) {
             Some((provider, model)) => ModelName { provider: provider.to_owned(), model: model.to_owned() },
             None => choice.name.clone(),
         }
     }
 
     /// Returns what is wrong with the settings about models, for the person.
-    pub(crate) fn problems(&self) -> Vec<String> {
+    pub fn problems(&self) -> Vec<String> {
         self.choice().problems.clone()
     }
 
     /// Returns what is known of models: context and prices.
-    pub(crate) fn table(&self) -> Arc<ModelTable> {
+    pub fn table(&self) -> Arc<ModelTable> {
         Arc::clone(&self.choice().table)
     }
 
     /// Returns the model of a session's next turn; the error is for the person.
-    pub(crate) fn of_turn(&self, request: &AgentRequest<'_>) -> Result<Arc<dyn Model>, String> {
-        if let Some(wanted) = wanted_by(request) {
-            return self.named(&wanted);
+    pub fn of_turn(&self, request: &ModelRequest) -> Result<Arc<dyn Model>, String> {
+        if let Some(wanted) = &request.wanted {
+            return self.named(wanted);
         }
         if let Some(link) = self.preferred(request) {
             // Should it fail, the usual ones go on, and nobody needs to know.
             let usual = self.choice().links.clone();
             return Ok(self.chain(std::iter::once(link).chain(usual).collect()));
         }
-        let asks = is_answerable(request);
+        let asks = request.is_owners_word;
         if *self.inner.looked.borrow() {
             Ok(self.chosen(asks))
         } else {
@@ -219,12 +222,12 @@ impl Models {
     }
 
     /// Returns the model in use, for work that belongs to no session.
-    pub(crate) fn current(&self) -> Arc<dyn Model> {
+    pub fn current(&self) -> Arc<dyn Model> {
         self.chosen(false)
     }
 
     /// Returns a model by its name, for one session or worker.
-    pub(crate) fn named(&self, wanted: &str) -> Result<Arc<dyn Model>, String> {
+    pub fn named(&self, wanted: &str) -> Result<Arc<dyn Model>, String> {
         let link = self.outlook(|outlook| outlook.named(wanted))?;
         match link {
             Some(link) => Ok(self.chain(vec![link])),
@@ -234,7 +237,7 @@ impl Models {
 
     /// Returns the whole name of a model that somebody wants for a message: its provider can be used, and the
     /// model is one that is known here. The error is for the person.
-    pub(crate) fn choosable(&self, wanted: &str) -> Result<String, String> {
+    pub fn choosable(&self, wanted: &str) -> Result<String, String> {
         if wanted.len() > LONGEST_NAME || wanted.trim().is_empty() || wanted.chars().any(char::is_control) {
             return Err(format!("a model's name has 1 to {LONGEST_NAME} printable characters"));
         }
@@ -250,9 +253,9 @@ impl Models {
     }
 
     /// Returns the model a worker's role would like, where there is one to be had.
-    fn preferred(&self, request: &AgentRequest<'_>) -> Option<nexus_llm::Link> {
-        let wanted = setting(&request.session.settings_json, "tier_model")?;
-        self.outlook(|outlook| outlook.preferred(&wanted))
+    fn preferred(&self, request: &ModelRequest) -> Option<nexus_llm::Link> {
+        let wanted = request.preferred.as_deref()?;
+        self.outlook(|outlook| outlook.preferred(wanted))
     }
 
     fn chosen(&self, asks: bool) -> Arc<dyn Model> {
@@ -327,7 +330,7 @@ impl Models {
         let answers = self.inner.answers.read().unwrap_or_else(PoisonError::into_inner).clone();
         let outlook = choose::Outlook {
             settings: &settings,
-            trusted: standing(&self.inner.options).is_trusted(),
+            trusted: self.inner.options.standing().is_trusted(),
             folder: CredentialFolder::new(self.inner.options.layout.credentials()),
             rules: rules(&settings),
             answers: &answers,
@@ -344,8 +347,22 @@ impl Models {
         self.inner.settings.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
+    /// Returns what is chosen and why.
+    pub fn view(&self) -> ModelsView {
+        let choice = self.choice();
+        ModelsView {
+            model: choice.name.to_string(),
+            source: choice.source,
+            reason: choice.reason.clone(),
+            context_window: choice.table.context_window(&choice.name),
+            chain: choice.links.iter().map(|link| link.endpoint.name.to_string()).collect(),
+            question: choice.question.clone(),
+            considered: choice.considered.clone(),
+        }
+    }
+
     fn resolver(&self) -> nexus_credentials::Resolver {
-        crate::credentials::of_daemon(&self.inner.options)
+        credentials::of_daemon(&self.inner.options)
     }
 
     fn credentials_stamp(&self) -> Option<SystemTime> {
@@ -356,7 +373,7 @@ impl Models {
 
 /// Chooses as the daemon would at its start, before it has looked for servers on this machine. `kept` are
 /// the answers of earlier lives.
-pub(crate) fn look(layout: &Layout, settings: &Settings, trust: Trust, kept: Option<&str>) -> Choice {
+pub fn look(layout: &Layout, settings: &Settings, trust: Trust, kept: Option<&str>) -> Choice {
     let trusted = trust.is_trusted();
     let answers =
         kept.filter(|_| trusted).and_then(|kept| serde_json::from_str(kept).ok()).unwrap_or_default();
@@ -381,33 +398,7 @@ fn rules(settings: &Settings) -> AccessRules {
     AccessRules { level: kept.level, blocked: kept.blocked.clone(), allowed: kept.allowed.clone() }
 }
 
-/// Returns the model a session was made with, if one was named.
-fn wanted_by(request: &AgentRequest<'_>) -> Option<String> {
-    request.model.clone().or_else(|| wanted_model(&request.session.settings_json))
-}
-
-pub(crate) fn wanted_model(settings: &str) -> Option<String> {
-    setting(settings, "model")
-}
-
-fn setting(settings: &str, name: &str) -> Option<String> {
-    let settings: serde_json::Value = serde_json::from_str(settings).ok()?;
-    settings.get(name)?.as_str().filter(|text| !text.is_empty()).map(str::to_owned)
-}
-
-/// Tells whether a turn's words can be an answer to a question about models: only the owner's own can.
-fn is_answerable(request: &AgentRequest<'_>) -> bool {
-    request.role == Role::Manager
-        && request.item.new.kind == ItemKind::Message
-        && is_owner(&request.item.new.frame_json)
-}
-
-fn is_owner(frame: &str) -> bool {
-    let facts: Vec<(String, String)> = serde_json::from_str(frame).unwrap_or_default();
-    facts.iter().any(|(name, value)| name == nexus_protocol::framing::key::SENDER && value == "owner")
-}
-
 /// Says on one line what went wrong with a file.
 fn file_trouble(error: &nexus_base::file::FileError) -> String {
-    explain(error)
+    chain(error)
 }

@@ -4,24 +4,7 @@ use nexus_protocol::control::answers::ModelAnswered;
 use nexus_protocol::models::{ModelAnswer, ModelsView};
 use serde_json::{Value, json};
 
-use super::Models;
 use crate::{Runtime, RuntimeError};
-
-impl Models {
-    /// Returns what is chosen and why.
-    pub(crate) fn view(&self) -> ModelsView {
-        let choice = self.choice();
-        ModelsView {
-            model: choice.name.to_string(),
-            source: choice.source,
-            reason: choice.reason.clone(),
-            context_window: choice.table.context_window(&choice.name),
-            chain: choice.links.iter().map(|link| link.endpoint.name.to_string()).collect(),
-            question: choice.question.clone(),
-            considered: choice.considered.clone(),
-        }
-    }
-}
 
 impl Runtime {
     pub(crate) fn models_view(&self) -> ModelsView {

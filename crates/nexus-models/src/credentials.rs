@@ -12,12 +12,11 @@ use nexus_llm::{ProbeRequest, Verdict, probe};
 use nexus_net::Net;
 use nexus_workspace::config::ProviderSettings;
 use nexus_workspace::trust::{self, Trust};
-use nexus_workspace::{Layout, environment};
+use nexus_workspace::{Layout, StartOptions, environment};
 use secrecy::SecretString;
 use serde::Serialize;
 
-use crate::boot::StartOptions;
-use crate::engine::explain;
+use nexus_base::error::chain;
 
 /// Makes the resolver of a workspace. Commands that its pointers name run only if it is trusted.
 pub fn resolver(
@@ -32,9 +31,9 @@ pub fn resolver(
 }
 
 /// Makes the daemon's resolver: whatever it fetches is known to the redactor before anybody has it.
-pub(crate) fn of_daemon(options: &StartOptions) -> Resolver {
+pub fn of_daemon(options: &StartOptions) -> Resolver {
     let home = Some(options.home.as_path());
-    resolver(&options.layout, crate::boot::standing(options), &options.environment, home)
+    resolver(&options.layout, options.standing(), &options.environment, home)
         .with_redactor(Arc::clone(&options.redactor))
 }
 
@@ -121,12 +120,12 @@ async fn verify(
     let secret = match resolver.resolve(&reference.to_string(), &credential.storage).await {
         Ok(secret) => secret,
         Err(error) if observer == Observer::Shell => {
-            let reason = format!("not visible from here: {}", explain(&error));
+            let reason = format!("not visible from here: {}", chain(&error));
             let hint = "while a daemon runs, `nexus credential verify` asks it; nothing was written down";
             return Ok(verified(VerifyOutcome::NotVisible, Some(reason), Some(hint)));
         }
         Err(error) => {
-            let reason = explain(&error);
+            let reason = chain(&error);
             folder.note_broken(reference, Breakage::Pointer, &reason)?;
             folder.note_observed(reference, observer, None)?;
             return Ok(verified(VerifyOutcome::NoSecret, Some(reason), Some(error.hint())));

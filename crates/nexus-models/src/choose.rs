@@ -12,7 +12,7 @@ use nexus_net::BaseUrl;
 use nexus_protocol::models::{ModelCandidate, ModelQuestion, ModelSource};
 use nexus_workspace::config::Settings;
 
-use super::{Answers, file_trouble, key_of};
+use crate::{Answers, file_trouble, key_of};
 
 /// How the guide is named in configuration.
 const GUIDE: (&str, &str) = ("nexus", "guide");
@@ -21,21 +21,21 @@ const SLOW_LOCAL: Duration = Duration::from_secs(600);
 
 /// What was chosen.
 #[derive(Debug)]
-pub(crate) struct Choice {
-    pub(crate) name: ModelName,
-    pub(crate) source: ModelSource,
-    pub(crate) reason: String,
+pub struct Choice {
+    pub name: ModelName,
+    pub source: ModelSource,
+    pub reason: String,
     /// Models in the order they are tried; none means the guide.
-    pub(crate) links: Vec<Link>,
-    pub(crate) question: Option<ModelQuestion>,
-    pub(crate) considered: Vec<ModelCandidate>,
-    pub(crate) table: Arc<ModelTable>,
+    pub links: Vec<Link>,
+    pub question: Option<ModelQuestion>,
+    pub considered: Vec<ModelCandidate>,
+    pub table: Arc<ModelTable>,
     /// What is wrong with the settings, for the person.
-    pub(crate) problems: Vec<String>,
+    pub problems: Vec<String>,
 }
 
 impl Choice {
-    pub(crate) fn guide(reason: impl Into<String>) -> Self {
+    pub fn guide(reason: impl Into<String>) -> Self {
         Self {
             name: ModelName { provider: GUIDE.0.to_owned(), model: GUIDE.1.to_owned() },
             source: ModelSource::Guide,
@@ -50,13 +50,13 @@ impl Choice {
 }
 
 /// Everything the choice depends on, at one moment.
-pub(super) struct Outlook<'a> {
-    pub(super) settings: &'a Settings,
-    pub(super) trusted: bool,
-    pub(super) folder: CredentialFolder,
-    pub(super) rules: AccessRules,
-    pub(super) answers: &'a Answers,
-    pub(super) local: &'a [LocalServer],
+pub(crate) struct Outlook<'a> {
+    pub(crate) settings: &'a Settings,
+    pub(crate) trusted: bool,
+    pub(crate) folder: CredentialFolder,
+    pub(crate) rules: AccessRules,
+    pub(crate) answers: &'a Answers,
+    pub(crate) local: &'a [LocalServer],
 }
 
 /// Notes as the choice is made.
@@ -73,7 +73,7 @@ impl Notes {
 
 impl Outlook<'_> {
     /// Chooses.
-    pub(super) fn choose(&self) -> Choice {
+    pub(crate) fn choose(&self) -> Choice {
         let mut notes = Notes::default();
         let mut choice = self
             .by_config(&mut notes)
@@ -97,7 +97,7 @@ impl Outlook<'_> {
     }
 
     /// Reads a model as people write it, `provider/model` or either; none is the guide.
-    pub(super) fn named(&self, wanted: &str) -> Result<Option<Link>, String> {
+    pub(crate) fn named(&self, wanted: &str) -> Result<Option<Link>, String> {
         let wanted = wanted.trim();
         if wanted == "guide" || wanted == format!("{}/{}", GUIDE.0, GUIDE.1) {
             return Ok(None);
@@ -110,20 +110,20 @@ impl Outlook<'_> {
     }
 
     /// Returns a model by its name where its provider can be used as things are; none is the guide.
-    pub(super) fn usable(&self, wanted: &str) -> Result<Option<Link>, String> {
+    pub(crate) fn usable(&self, wanted: &str) -> Result<Option<Link>, String> {
         let link = self.named(wanted)?;
         link.as_ref().map_or(Ok(()), |link| self.is_usable(link))?;
         Ok(link)
     }
 
     /// Returns a model that is wanted but not needed, where it can be used as things are.
-    pub(super) fn preferred(&self, wanted: &str) -> Option<Link> {
+    pub(crate) fn preferred(&self, wanted: &str) -> Option<Link> {
         self.named(wanted).ok().flatten().filter(|link| self.is_usable(link).is_ok())
     }
 
     /// Returns the providers whose use the configuration itself asks for. In a workspace of somebody
     /// else's it cannot.
-    pub(super) fn named_providers(&self) -> Vec<String> {
+    pub(crate) fn named_providers(&self) -> Vec<String> {
         let mut named: Vec<String> = PROVIDERS
             .iter()
             .map(|provider| provider.service.to_owned())
@@ -143,7 +143,7 @@ impl Outlook<'_> {
     }
 
     /// Returns a provider's usable credentials, in the order they would be tried.
-    pub(super) fn credentials(&self, service: &str) -> Vec<Reference> {
+    pub(crate) fn credentials(&self, service: &str) -> Vec<Reference> {
         let Ok(service) = ServiceName::new(service) else { return Vec::new() };
         match self.folder.choose(&service, None, &self.rules) {
             Ok(found) => found.into_iter().map(|candidate| candidate.reference).collect(),
@@ -155,7 +155,7 @@ impl Outlook<'_> {
     }
 
     /// Returns the ports of this machine to look at.
-    pub(super) fn ports(&self) -> Vec<u16> {
+    pub(crate) fn ports(&self) -> Vec<u16> {
         let local = &self.settings.models.local;
         let mut ports: Vec<u16> = if local.enabled {
             local.ports.iter().filter_map(|port| port.parse().ok()).collect()

@@ -95,11 +95,12 @@ impl Tokens {
         Self { identity }
     }
 
-    /// Says who holds a token; nobody when it is unknown, ended, run out or meant for something else.
+    /// Says who holds a token; nobody when it is unknown, ended, run out, meant for something else or was given out
+    /// under another token of the owner's than the one with the hash `under`.
     ///
     /// # Errors
     /// See [`StoreError`].
-    pub async fn holder(&self, presented: &str) -> Result<Option<Holder>, StoreError> {
+    pub async fn holder(&self, presented: &str, under: &str) -> Result<Option<Holder>, StoreError> {
         // Nothing else was ever given out, so nothing else is worth a look into the database.
         if !presented.starts_with(MARK) {
             return Ok(None);
@@ -107,7 +108,7 @@ impl Tokens {
         // Looked up by hash: what comparing takes says nothing about the token.
         let Some(row) = self.identity.token_by_hash(&hash_of(presented)).await? else { return Ok(None) };
         let now = Timestamp::now();
-        if !row.is_live(now) || row.new.audience != AUDIENCE {
+        if !row.is_live(now, under) || row.new.audience != AUDIENCE {
             return Ok(None);
         }
         if row.last_used_at.is_none_or(|last| now.since(last) >= NOTED_EVERY) {
@@ -120,20 +121,25 @@ impl Tokens {
         }))
     }
 
-    /// Tells whether the token of this id still opens anything.
+    /// Tells whether the token of this id still opens anything under this owner's token.
     ///
     /// # Errors
     /// See [`StoreError`].
-    pub async fn is_live(&self, id: &str) -> Result<bool, StoreError> {
-        Ok(self.identity.token(id).await?.is_some_and(|row| row.is_live(Timestamp::now())))
+    pub async fn is_live(&self, id: &str, under: &str) -> Result<bool, StoreError> {
+        Ok(self.identity.token(id).await?.is_some_and(|row| row.is_live(Timestamp::now(), under)))
     }
 
-    /// Gives out a token.
+    /// Gives out a token that is good for as long as the owner's token has the hash `under`.
     ///
     /// # Errors
     /// See [`TokenError`].
-    pub async fn create(&self, owner: &EntityId, request: &NewTokenRequest) -> Result<Made, TokenError> {
-        let (token, new) = make(owner, request)?;
+    pub async fn create(
+        &self,
+        owner: &EntityId,
+        request: &NewTokenRequest,
+        under: String,
+    ) -> Result<Made, TokenError> {
+        let (token, new) = make(owner, request, under)?;
         self.identity.add_token(new.clone()).await?;
         Ok(Made { token, row: TokenRow { new, last_used_at: None, revoked_at: None } })
     }
@@ -142,12 +148,13 @@ impl Tokens {
     ///
     /// # Errors
     /// See [`TokenError`].
-    pub async fn rotate(&self, id: &str) -> Result<Made, TokenError> {
+    pub async fn rotate(&self, id: &str, under: String) -> Result<Made, TokenError> {
         let now = Timestamp::now();
         let missing = || TokenError::Missing(id.to_owned());
-        let old = self.identity.token(id).await?.filter(|row| row.is_live(now)).ok_or_else(missing)?.new;
+        let old =
+            self.identity.token(id).await?.filter(|row| row.is_live(now, &under)).ok_or_else(missing)?.new;
         let request = NewTokenRequest { label: old.label.clone(), scopes: old.scopes.clone(), lasts: None };
-        let (token, mut new) = make(&old.entity_id, &request)?;
+        let (token, mut new) = make(&old.entity_id, &request, under)?;
         new.expires_at = old.expires_at;
         if !self.identity.replace_token(id, new.clone()).await? {
             return Err(missing());
@@ -163,12 +170,20 @@ impl Tokens {
         if self.identity.revoke_token(id).await? { Ok(()) } else { Err(TokenError::Missing(id.to_owned())) }
     }
 
-    /// Ends every token and returns how many that were.
+    /// Ends every token that was given out under another owner's token and returns how many that were.
     ///
     /// # Errors
     /// See [`StoreError`].
-    pub async fn revoke_all(&self) -> Result<usize, StoreError> {
-        self.identity.revoke_all_tokens().await
+    pub async fn end_others(&self, under: &str) -> Result<usize, StoreError> {
+        self.identity.revoke_tokens_not_under(under).await
+    }
+
+    /// Binds tokens of versions that bound them to nothing to this owner's token.
+    ///
+    /// # Errors
+    /// See [`StoreError`].
+    pub async fn adopt(&self, under: &str) -> Result<(), StoreError> {
+        self.identity.bind_tokens(under).await
     }
 
     /// Returns every token, newest first.
@@ -185,7 +200,11 @@ pub fn hash_of(token: &str) -> String {
     to_hex(&Sha256::digest(token.as_bytes()))
 }
 
-fn make(owner: &EntityId, request: &NewTokenRequest) -> Result<(String, NewToken), TokenError> {
+fn make(
+    owner: &EntityId,
+    request: &NewTokenRequest,
+    under: String,
+) -> Result<(String, NewToken), TokenError> {
     let scopes = Scopes::new(&request.scopes)?;
     let is_label = |label: &String| label.len() <= LONGEST_LABEL && !label.chars().any(char::is_control);
     if !request.label.as_ref().is_none_or(is_label) {
@@ -198,6 +217,7 @@ fn make(owner: &EntityId, request: &NewTokenRequest) -> Result<(String, NewToken
         audience: AUDIENCE.to_owned(),
         prefix: token.chars().take(SHOWN).collect(),
         hash: hash_of(&token),
+        issued_under: Some(under),
         entity_id: owner.clone(),
         role: "token".to_owned(),
         scopes: scopes.list().to_vec(),

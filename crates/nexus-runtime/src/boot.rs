@@ -350,8 +350,9 @@ async fn go_down(runtime: &Runtime) {
     runtime.shared.workshop.projects.close_all().await;
 }
 
-/// Reads the configuration again; an invalid one changes nothing.
-pub(crate) fn reload(runtime: &Runtime, options: &StartOptions) -> Result<(), StartError> {
+/// Reads the configuration again; an invalid one changes nothing. Tokens that were given out under another token of
+/// the owner's end with it.
+pub(crate) async fn reload(runtime: &Runtime, options: &StartOptions) -> Result<(), StartError> {
     let loaded = load(options)?;
     let old = runtime.shared.workshop.settings();
     let new = loaded.settings;
@@ -381,16 +382,15 @@ pub(crate) fn reload(runtime: &Runtime, options: &StartOptions) -> Result<(), St
     // Trust may have come meanwhile, and with it the owner's own automations.
     runtime.shared.automations.load_later();
     tracing::info!("the configuration was read again");
+    // Whatever the rows say, a token opens nothing under another owner's token; this only makes it last.
+    if let Err(error) = runtime.note_owner_token().await {
+        tracing::error!(%error, "tokens that were given out under the old owner's token could not be marked as ended");
+    }
     Ok(())
 }
 
 async fn reload_on_signal(runtime: &Runtime, options: &StartOptions) {
-    if let Err(error) = reload(runtime, options) {
+    if let Err(error) = reload(runtime, options).await {
         tracing::error!(error = chain(&error), hint = ?error.hint(), "the new configuration is invalid; the old one stays");
-        return;
-    }
-    // The file may have brought a new owner's token.
-    if let Err(error) = runtime.note_owner_token().await {
-        tracing::error!(%error, "tokens that were given out under the old owner's token could not be ended");
     }
 }

@@ -144,15 +144,15 @@ impl Runtime {
             }
             Method::ConfigSet => {
                 let set: wire::ConfigSet = read(params)?;
-                self.config_patch([(set.key, set.value)].into_iter().collect()).await
+                self.config_patch(caller, [(set.key, set.value)].into_iter().collect()).await
             }
             Method::ConfigPatch => {
                 let patch: wire::ConfigPatch = read(params)?;
-                self.config_patch(patch.values).await
+                self.config_patch(caller, patch.values).await
             }
             Method::ConfigReload => {
                 nothing(params)?;
-                self.config_reload()
+                self.config_reload().await
             }
             Method::ConfigRotateToken => {
                 nothing(params)?;
@@ -239,6 +239,13 @@ impl Runtime {
             access.log_operation(&operation, None);
         }
         Ok(())
+    }
+
+    /// Leaves a row about a call that was refused for what it asked, not for its method.
+    fn refuse(&self, caller: &Caller, method: Method, reason: &str) {
+        let (name, permission) = (caller.name(), method.entry().permission());
+        let operation = Operation { caller: &name, kind: caller.kind(), permission: &permission };
+        self.shared.pipeline.access.log_operation(&operation, Some(reason));
     }
 
     /// Hides every known secret in a text that leaves.

@@ -83,8 +83,10 @@ const AGENTS: &[Migration] = &[
     Migration { name: "marks", sql: include_str!("../migrations/agents/0006_marks.sql") },
     Migration { name: "prompts", sql: include_str!("../migrations/agents/0007_prompts.sql") },
 ];
-const IDENTITY: &[Migration] =
-    &[Migration { name: "initial", sql: include_str!("../migrations/identity/0001_initial.sql") }];
+const IDENTITY: &[Migration] = &[
+    Migration { name: "initial", sql: include_str!("../migrations/identity/0001_initial.sql") },
+    Migration { name: "issued_under", sql: include_str!("../migrations/identity/0002_issued_under.sql") },
+];
 const MEMORY: &[Migration] = &[
     Migration { name: "initial", sql: include_str!("../migrations/memory/0001_initial.sql") },
     Migration { name: "conversation", sql: include_str!("../migrations/memory/0002_conversation.sql") },

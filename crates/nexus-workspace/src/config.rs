@@ -17,6 +17,7 @@ mod settings;
 pub use document::{Document, LARGEST_DOCUMENT};
 pub use edit::{is_known, keep_last_good, known_keys, lacks_token, parse_value, rotate_token, set};
 pub use error::{ConfigError, Problem};
+pub use field::is_owner_only;
 pub use resolve::{ListedValue, Loaded, Overrides, Source, load, resolve};
 pub use schema::schema;
 pub use settings::{

@@ -70,6 +70,12 @@ impl Caller {
         }
     }
 
+    /// Tells whether it is the owner with everything their token can do: neither a given-out token, however far it
+    /// reaches, nor a connection that asked for less.
+    pub fn is_owner(&self) -> bool {
+        matches!(self.token, Token::Owner { .. }) && self.scopes == Scopes::everything()
+    }
+
     /// Tells whether the token has run out.
     pub fn has_expired(&self) -> bool {
         match &self.token {
@@ -85,7 +91,7 @@ impl Runtime {
         if self.token_matches(presented) {
             return Some(Caller::owner(presented));
         }
-        match self.shared.control.tokens.holder(presented).await {
+        match self.shared.control.tokens.holder(presented, &self.owner_token_hash()).await {
             Ok(holder) => holder.map(|holder| {
                 // From here on it is a secret like any other.
                 self.shared.redactor.register(presented);
@@ -101,12 +107,17 @@ impl Runtime {
     /// Tells whether a caller's token would still be accepted.
     pub async fn is_still_valid(&self, caller: &Caller) -> bool {
         match &caller.token {
-            Token::Owner { hash } => {
-                hash_of(self.shared.workshop.settings().runtime.auth.token.expose()) == *hash
-            }
+            Token::Owner { hash } => self.owner_token_hash() == *hash,
             // In doubt the socket ends; its client comes back with the token.
-            Token::Given { id, .. } => self.shared.control.tokens.is_live(id).await.unwrap_or(false),
+            Token::Given { id, .. } => {
+                self.shared.control.tokens.is_live(id, &self.owner_token_hash()).await.unwrap_or(false)
+            }
         }
+    }
+
+    /// Returns the hash of the owner's token as it is now; tokens given out under another one are worth nothing.
+    pub(crate) fn owner_token_hash(&self) -> String {
+        hash_of(self.shared.workshop.settings().runtime.auth.token.expose())
     }
 
     /// Returns what counts up whenever a token may have stopped working.
@@ -117,5 +128,19 @@ impl Runtime {
     /// Makes every connection look again at whether its token still holds.
     pub(crate) fn tokens_changed(&self) {
         self.shared.control.tokens_changed.send_modify(|count| *count += 1);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_the_owner_with_all_of_their_reach_is_the_owner() {
+        let everything = ["control.*.*".to_owned()];
+        let owner = Caller::owner("secret");
+        assert!(owner.is_owner() && owner.narrowed(&everything).unwrap().is_owner());
+        assert!(!owner.narrowed(&["control.config.admin".to_owned()]).unwrap().is_owner());
+        assert!(!Caller::given("1".to_owned(), &everything, None).is_owner());
     }
 }

@@ -1,18 +1,22 @@
 //! The configuration over the control plane: read without secrets, changed as a whole or not at all.
 
 use nexus_base::id::SessionLabel;
+use nexus_base::text::visible;
 use nexus_identity::{StrangerRule, with_document};
 use nexus_protocol::control::ConfigKey;
 use nexus_protocol::control::answers::{ConfigChanged, ConfigGot, Reloaded};
+use nexus_protocol::methods::Method;
 use nexus_workspace::config::{self, ConfigError, Loaded, Overrides, Settings, UnknownSenderPolicy};
 use nexus_workspace::trust::Trust;
 use serde_json::{Map, Value, json};
 
-use super::{invalid, missing, shown, shown_as};
+use super::{Caller, invalid, missing, shown, shown_as};
 use crate::{Runtime, RuntimeError};
 
 /// Most keys one patch changes.
 const MOST_KEYS: usize = 100;
+/// Most characters of a key that a refusal repeats.
+const SHOWN_KEY: usize = 80;
 
 impl Runtime {
     pub(super) fn config_get(&self, key: &ConfigKey) -> Result<Value, RuntimeError> {
@@ -33,7 +37,18 @@ impl Runtime {
 
     /// Changes several keys. Checked together on a copy first; a write that fails half-way is taken
     /// back.
-    pub(super) async fn config_patch(&self, values: Map<String, Value>) -> Result<Value, RuntimeError> {
+    pub(super) async fn config_patch(
+        &self,
+        caller: &Caller,
+        values: Map<String, Value>,
+    ) -> Result<Value, RuntimeError> {
+        if let Some(key) = values.keys().find(|key| config::is_owner_only(key) && !caller.is_owner()) {
+            let key: String = key.chars().take(SHOWN_KEY).collect();
+            let reason =
+                format!("{} is changed by the owner alone, with their own token", visible::line(&key));
+            self.refuse(caller, Method::ConfigPatch, &reason);
+            return Err(RuntimeError::Forbidden { reason });
+        }
         if values.is_empty() || values.len() > MOST_KEYS {
             return Err(invalid(format!("a patch names 1 to {MOST_KEYS} keys")));
         }
@@ -62,21 +77,21 @@ impl Runtime {
             }
             done.push(key);
         }
-        self.reload_configuration()?;
+        self.reload_configuration().await?;
         let loaded = self.loaded()?;
         let values: Map<String, Value> =
             values.keys().map(|key| (key.clone(), loaded.get(key).unwrap_or(Value::Null))).collect();
         shown(&ConfigChanged { values })
     }
 
-    pub(super) fn config_reload(&self) -> Result<Value, RuntimeError> {
-        self.reload_configuration()?;
+    pub(super) async fn config_reload(&self) -> Result<Value, RuntimeError> {
+        self.reload_configuration().await?;
         shown(&Reloaded { reloaded: true })
     }
 
     /// Reads the file again and puts it in force.
-    pub(super) fn reload_configuration(&self) -> Result<(), RuntimeError> {
-        crate::boot::reload(self, &self.shared.control.options).map_err(|error| RuntimeError::Invalid {
+    pub(super) async fn reload_configuration(&self) -> Result<(), RuntimeError> {
+        crate::boot::reload(self, &self.shared.control.options).await.map_err(|error| RuntimeError::Invalid {
             message: nexus_base::error::chain(&error),
             hint: error.hint(),
         })

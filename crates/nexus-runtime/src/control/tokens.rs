@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use nexus_identity::{Made, NewTokenRequest, TokenError, hash_of};
+use nexus_identity::{Made, NewTokenRequest, TokenError};
 use nexus_protocol::control::answers::{OwnerTokenRotated, Revoked, Tokens};
 use nexus_protocol::control::{Named, TokenCreate, TokenMade, TokenView};
 use nexus_store::identity::{OWNER_ID, TokenRow};
@@ -35,7 +35,13 @@ impl Runtime {
             lasts: create.expires_in_ms.map(Duration::from_millis),
         };
         let owner = nexus_base::id::EntityId::new(OWNER_ID);
-        let made = self.shared.control.tokens.create(&owner, &request).await.map_err(token_problem)?;
+        let made = self
+            .shared
+            .control
+            .tokens
+            .create(&owner, &request, self.owner_token_hash())
+            .await
+            .map_err(token_problem)?;
         self.hand_over(made)
     }
 
@@ -50,40 +56,47 @@ impl Runtime {
         let row = tokens.list().await?.into_iter().find(|row| row.new.id == named.id);
         let row = row.ok_or_else(|| missing("token", &named.id))?;
         caller.narrowed(&row.new.scopes)?;
-        let made = tokens.rotate(&named.id).await.map_err(token_problem)?;
+        let made = tokens.rotate(&named.id, self.owner_token_hash()).await.map_err(token_problem)?;
         self.tokens_changed();
         self.hand_over(made)
     }
 
-    /// Replaces the owner's token in file and memory and ends everything that hung on an old one,
-    /// also tokens that were given out: whoever had the old token could have made themselves one.
+    /// Replaces the owner's token in file and memory; what hung on the old one ends with the reload.
     pub(super) async fn rotate_owner_token(&self) -> Result<Value, RuntimeError> {
         let editing = self.shared.control.editing.lock().await;
         let layout = &self.shared.control.options.layout;
+        let live = |rows: &[TokenRow]| rows.iter().filter(|row| row.revoked_at.is_none()).count();
+        let before = live(&self.shared.control.tokens.list().await?);
         config::rotate_token(layout).map_err(|error| config_problem(&error))?;
-        self.reload_configuration()?;
-        let ended = self.shared.control.tokens.revoke_all().await?;
-        self.note_owner_token().await?;
+        self.reload_configuration().await?;
+        let ended = before.saturating_sub(live(&self.shared.control.tokens.list().await?));
         drop(editing);
-        self.tokens_changed();
         tracing::info!(tokens_ended = ended, "the owner's token was replaced");
         let config = layout.config().display().to_string();
         shown(&OwnerTokenRotated { rotated: true, tokens_ended: ended, config })
     }
 
-    /// Ends every token that was given out if the owner's token is another one than last time.
+    /// Ends every token that was given out under another token of the owner's than the present one: whoever had
+    /// that could have made themselves one. Such tokens open nothing from the moment the settings changed; this
+    /// makes it last, also when the old token comes back.
     pub(crate) async fn note_owner_token(&self) -> Result<(), nexus_store::StoreError> {
-        let hash = hash_of(self.shared.workshop.settings().runtime.auth.token.expose());
+        let hash = self.owner_token_hash();
         let runtime = self.shared.store.runtime();
-        match runtime.kv_get(OWNER_TOKEN_HASH).await? {
-            Some(known) if known == hash => return Ok(()),
-            Some(_) => {
-                self.shared.control.tokens.revoke_all().await?;
-                self.tokens_changed();
+        let known = runtime.kv_get(OWNER_TOKEN_HASH).await?;
+        let is_same = known.as_ref() == Some(&hash);
+        let tokens = &self.shared.control.tokens;
+        let is_stale =
+            |row: &TokenRow| row.revoked_at.is_none() && row.new.issued_under.as_ref() != Some(&hash);
+        // Looked at first: every start comes here, and nearly none has anything to write.
+        if tokens.list().await?.iter().any(is_stale) {
+            if is_same {
+                // Rows of versions that did not write down what they were given out under.
+                tokens.adopt(&hash).await?;
             }
-            None => {}
+            tokens.end_others(&hash).await?;
+            self.tokens_changed();
         }
-        runtime.kv_set(OWNER_TOKEN_HASH, &hash).await
+        if is_same { Ok(()) } else { runtime.kv_set(OWNER_TOKEN_HASH, &hash).await }
     }
 
     fn hand_over(&self, made: Made) -> Result<Value, RuntimeError> {

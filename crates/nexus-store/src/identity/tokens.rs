@@ -21,6 +21,8 @@ pub struct NewToken {
     pub prefix: String,
     /// SHA-256 of the token, in hex.
     pub hash: String,
+    /// SHA-256 of the owner's token it was given out under; none in rows of versions that did not write it down.
+    pub issued_under: Option<String>,
     /// Whom it stands for.
     pub entity_id: EntityId,
     /// What its holder is.
@@ -47,9 +49,11 @@ pub struct TokenRow {
 }
 
 impl TokenRow {
-    /// Tells whether it opens anything at `now`.
-    pub fn is_live(&self, now: Timestamp) -> bool {
-        self.revoked_at.is_none() && self.new.expires_at.is_none_or(|end| now < end)
+    /// Tells whether it opens anything at `now`, while the owner's token has the hash `under`.
+    pub fn is_live(&self, now: Timestamp, under: &str) -> bool {
+        self.revoked_at.is_none()
+            && self.new.expires_at.is_none_or(|end| now < end)
+            && self.new.issued_under.as_deref() == Some(under)
     }
 }
 
@@ -88,16 +92,37 @@ impl Identity {
         self.database.write(Sync::Full, move |connection| revoke(connection, &id)).await
     }
 
-    /// Ends every token and returns how many that were.
+    /// Ends every token that was given out under another owner's token and returns how many that were.
     ///
     /// # Errors
     /// See [`StoreError`].
-    pub async fn revoke_all_tokens(&self) -> Result<usize, StoreError> {
+    pub async fn revoke_tokens_not_under(&self, under: &str) -> Result<usize, StoreError> {
+        let under = under.to_owned();
         self.database
             .write(Sync::Full, move |connection| {
                 Ok(connection
-                    .prepare_cached("UPDATE auth_tokens SET revoked_at = ?1 WHERE revoked_at IS NULL")?
-                    .execute([Timestamp::now().as_millis()])?)
+                    .prepare_cached(
+                        "UPDATE auth_tokens SET revoked_at = ?1 WHERE revoked_at IS NULL AND issued_under IS NOT ?2",
+                    )?
+                    .execute(params![Timestamp::now().as_millis(), under])?)
+            })
+            .await
+    }
+
+    /// Binds live tokens that are bound to nothing to this owner's token.
+    ///
+    /// # Errors
+    /// See [`StoreError`].
+    pub async fn bind_tokens(&self, under: &str) -> Result<(), StoreError> {
+        let under = under.to_owned();
+        self.database
+            .write(Sync::Full, move |connection| {
+                connection
+                    .prepare_cached(
+                        "UPDATE auth_tokens SET issued_under = ?1 WHERE revoked_at IS NULL AND issued_under IS NULL",
+                    )?
+                    .execute([under])?;
+                Ok(())
             })
             .await
     }
@@ -161,8 +186,9 @@ fn insert(connection: &Connection, token: &NewToken) -> Result<(), StoreError> {
     connection
         .prepare_cached(
             "INSERT INTO auth_tokens
-                (id, audience, token_prefix, token_hash, entity_id, role, scopes, label, created_at, expires_at)
-             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10)",
+                (id, audience, token_prefix, token_hash, entity_id, role, scopes, label, created_at, expires_at,
+                 issued_under)
+             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11)",
         )?
         .execute(params![
             token.id,
@@ -175,6 +201,7 @@ fn insert(connection: &Connection, token: &NewToken) -> Result<(), StoreError> {
             token.label,
             token.created_at.as_millis(),
             token.expires_at.map(Timestamp::as_millis),
+            token.issued_under,
         ])?;
     Ok(())
 }
@@ -194,6 +221,7 @@ impl TokenRow {
                 audience: row.get("audience")?,
                 prefix: row.get("token_prefix")?,
                 hash: row.get("token_hash")?,
+                issued_under: row.get("issued_under")?,
                 entity_id: EntityId::new(row.get::<_, String>("entity_id")?),
                 role: row.get("role")?,
                 scopes: texts(json(row, "scopes")?),

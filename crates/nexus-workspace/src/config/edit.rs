@@ -49,19 +49,12 @@ pub fn parse_value(key: &str, text: &str) -> Result<Value, ConfigError> {
 /// The key or value is wrong, the result would not be valid, or the file cannot be written; the
 /// document is then untouched.
 pub fn set(layout: &Layout, key: &str, value: Value) -> Result<Loaded, ConfigError> {
-    if key == TOKEN_KEY {
-        return Err(invalid(Problem::new(
-            key,
-            "cannot be set by hand",
-            "run `nexus config rotate-token`: a token on a command line ends up in histories",
-        )));
-    }
     if !is_settable(key) {
         return Err(invalid(Problem::new(key, "is not a known key", "see `nexus config list`")));
     }
     let token = random_hex(TOKEN_BYTES).map_err(ConfigError::Random)?;
     edit(layout, key, |document| {
-        let lacked_token = document.get(TOKEN_KEY).is_none();
+        let token_before = document.get(TOKEN_KEY).cloned();
         if value.is_null() {
             document.remove(key)?;
         } else {
@@ -69,8 +62,13 @@ pub fn set(layout: &Layout, key: &str, value: Value) -> Result<Loaded, ConfigErr
         }
         // A document without a token cannot be mended one key at a time: making one needs the rest to be
         // right, and any other change needs the token.
-        if lacked_token && document.get(TOKEN_KEY).is_none() {
-            document.set(TOKEN_KEY, json!(token))?;
+        if token_before.is_none() && document.get(TOKEN_KEY).is_none() {
+            return document.set(TOKEN_KEY, json!(token));
+        }
+        // Whichever section around it was named: a token on a command line ends up in histories.
+        if document.get(TOKEN_KEY).is_some_and(|after| token_before.as_ref() != Some(after)) {
+            let fix = "run `nexus config rotate-token`: a token on a command line ends up in histories";
+            return Err(invalid(Problem::new(TOKEN_KEY, "cannot be set by hand", fix)));
         }
         Ok(())
     })

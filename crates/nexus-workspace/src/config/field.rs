@@ -1,4 +1,5 @@
-//! The table of keys. A new setting is one row here and one field in `settings.rs`.
+//! The table of keys. A new setting is one row here, which also says who may change it, and one field in
+//! `settings.rs`.
 
 use serde_json::{Value, json};
 
@@ -77,6 +78,16 @@ pub(crate) enum Needs {
     Trust,
 }
 
+/// Who may change a value over the control plane.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum ChangedBy {
+    /// Nobody but the owner: it decides who gets in, what leaves the machine, which program runs, which
+    /// credential is used, or what is done unasked.
+    Owner,
+    /// Also the holder of a token with `control.config.admin`.
+    ConfigAdmin,
+}
+
 /// One key.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Field {
@@ -85,16 +96,24 @@ pub(crate) struct Field {
     pub(crate) kind: Kind,
     pub(crate) unset: Unset,
     pub(crate) needs: Needs,
+    pub(crate) changed_by: ChangedBy,
     /// One line for the schema and for people.
     pub(crate) about: &'static str,
 }
 
-const fn field(key: &'static str, kind: Kind, unset: Unset, about: &'static str) -> Field {
-    Field { key, kind, unset, needs: Needs::Nothing, about }
+/// A key that the owner alone changes.
+const fn owner(key: &'static str, kind: Kind, unset: Unset, about: &'static str) -> Field {
+    Field { key, kind, unset, needs: Needs::Nothing, changed_by: ChangedBy::Owner, about }
 }
 
+/// A key that the owner alone changes, and that counts only where they trust the workspace.
 const fn trusted(key: &'static str, kind: Kind, unset: Unset, about: &'static str) -> Field {
-    Field { key, kind, unset, needs: Needs::Trust, about }
+    Field { needs: Needs::Trust, ..owner(key, kind, unset, about) }
+}
+
+/// A key that a token with `control.config.admin` may change, too.
+const fn admin(key: &'static str, kind: Kind, unset: Unset, about: &'static str) -> Field {
+    Field { changed_by: ChangedBy::ConfigAdmin, ..owner(key, kind, unset, about) }
 }
 
 const fn count(least: u64, most: u64) -> Kind {
@@ -115,68 +134,68 @@ pub(crate) const TOLERATED_SECTIONS: &[&str] = &["hooks", "automation", "channel
 /// Every key there is.
 #[rustfmt::skip] // One row per key reads as a table; broken over five lines it does not.
 pub(crate) const FIELDS: &[Field] = &[
-    field("runtime.port", count(1, 65_535), Unset::Count(18_789), "TCP port of the control plane"),
-    field("runtime.bind", Kind::Bind, Unset::Text("loopback"), "address to listen on; loopback only"),
-    field("runtime.handshake_ms", count(100, 60_000), Unset::Count(10_000), "how long a new socket may take to show its token"),
-    field("runtime.auth.mode", Kind::AuthMode, Unset::Text("token"), "how callers prove who they are"),
-    field("runtime.auth.token", Kind::Token, Unset::Nothing, "the owner's token, made by init"),
-    field("runtime.credentials.level", count(0, 3), Unset::Count(1), "0 all, 1 all but blocked, 2 only allowed, 3 also scopes"),
-    field("runtime.credentials.blocked", Kind::Texts { most: 256 }, Unset::Texts(&[]), "credentials agents never get, as service/account"),
-    field("runtime.credentials.allowed", Kind::Texts { most: 256 }, Unset::Texts(&[]), "credentials agents may get at level 2 and 3"),
-    field("runtime.credentials.scopes", Kind::Texts { most: 256 }, Unset::Texts(&[]), "scopes agents may use at level 3, as type:value"),
-    field("agent.id", TEXT, Unset::Nothing, "persona in use when there are several"),
-    field("agent.provider", TEXT, Unset::Nothing, "model provider; found when unset"),
-    field("agent.model", TEXT, Unset::Nothing, "model; the provider's default when unset"),
-    field("agent.fallbacks", Kind::Texts { most: 16 }, Unset::Texts(&[]), "models to try next, as provider/model"),
-    field("agents.history_turns", count(6, 10_000), Unset::Count(200), "earlier turns sent whole; older ones are summed up"),
-    field("agents.max_worker_depth", count(1, 10), Unset::Count(3), "how deep workers may dispatch workers"),
-    field("agents.max_concurrent_workers", count(1, 256), Unset::Count(8), "workers that run at once"),
-    field("agents.turn_timeout_ms", count(1_000, DAY_MS), Unset::Count(5 * MINUTE_MS), "longest manager turn"),
-    field("agents.worker_timeout_ms", count(1_000, DAY_MS), Unset::Count(30 * MINUTE_MS), "longest worker task"),
-    field("queue.mode", Kind::Word(&["interrupt", "steer", "followup", "collect", "queue"]), Unset::Text("interrupt"), "what a message does to a busy session"),
-    field("queue.debounce_ms", count(0, MINUTE_MS), Unset::Count(1_000), "pause before queued items are taken"),
-    field("queue.cap", count(1, 1_000), Unset::Count(20), "items a session keeps waiting"),
-    field("queue.drop_policy", Kind::Word(&["summarize", "oldest", "reject"]), Unset::Text("summarize"), "what happens above the cap"),
-    field("budgets.model_steps_per_turn", count(1, 10_000), Unset::Count(50), "model calls in one turn"),
-    field("budgets.tokens_per_turn", count(1_000, 1_000_000_000), Unset::Count(400_000), "tokens in one turn"),
-    field("budgets.tokens_per_run", count(1_000, 1_000_000_000), Unset::Count(2_000_000), "tokens in one agent run"),
-    field("budgets.tokens_per_day", count(1_000, 100_000_000_000), Unset::Count(10_000_000), "tokens in one day"),
-    field("budgets.usd_per_day", Kind::Number { least: 0.0, most: 1_000_000.0 }, Unset::Amount(10.0), "US dollars in one day"),
-    field("budgets.identical_calls", count(2, 1_000), Unset::Count(5), "same tool call with same arguments in one turn"),
-    field("models.retries", count(0, 10), Unset::Count(2), "how often a model call is tried again before the next one"),
-    field("models.retry_pause_ms", count(1, MINUTE_MS), Unset::Count(500), "pause before the first retry; doubled each time"),
-    field("models.first_byte_timeout_ms", count(50, 60 * MINUTE_MS), Unset::Count(2 * MINUTE_MS), "how long a model may take to begin its reply"),
-    field("models.idle_timeout_ms", count(50, 60 * MINUTE_MS), Unset::Count(90_000), "how long a reply may pause"),
-    field("models.local.enabled", Kind::Boolean, Unset::Flag(true), "whether model servers on this machine are looked for"),
-    field("models.local.ports", Kind::Texts { most: 16 }, Unset::Texts(&["11434", "8080", "1234"]), "ports they are looked for on"),
-    field("models.table", Kind::Object, Unset::Object, "context (tokens) and prices (USD per million tokens) by model"),
-    field("models.tiers.high", TEXT, Unset::Nothing, "model of roles that want the best one, as provider/model; the usual one when unset"),
-    field("models.tiers.standard", TEXT, Unset::Nothing, "model of roles that want an ordinary one, as provider/model"),
+    owner("runtime.port", count(1, 65_535), Unset::Count(18_789), "TCP port of the control plane"),
+    owner("runtime.bind", Kind::Bind, Unset::Text("loopback"), "address to listen on; loopback only"),
+    admin("runtime.handshake_ms", count(100, 60_000), Unset::Count(10_000), "how long a new socket may take to show its token"),
+    owner("runtime.auth.mode", Kind::AuthMode, Unset::Text("token"), "how callers prove who they are"),
+    owner("runtime.auth.token", Kind::Token, Unset::Nothing, "the owner's token, made by init"),
+    owner("runtime.credentials.level", count(0, 3), Unset::Count(1), "0 all, 1 all but blocked, 2 only allowed, 3 also scopes"),
+    owner("runtime.credentials.blocked", Kind::Texts { most: 256 }, Unset::Texts(&[]), "credentials agents never get, as service/account"),
+    owner("runtime.credentials.allowed", Kind::Texts { most: 256 }, Unset::Texts(&[]), "credentials agents may get at level 2 and 3"),
+    owner("runtime.credentials.scopes", Kind::Texts { most: 256 }, Unset::Texts(&[]), "scopes agents may use at level 3, as type:value"),
+    admin("agent.id", TEXT, Unset::Nothing, "persona in use when there are several"),
+    owner("agent.provider", TEXT, Unset::Nothing, "model provider; found when unset"),
+    owner("agent.model", TEXT, Unset::Nothing, "model; the provider's default when unset"),
+    owner("agent.fallbacks", Kind::Texts { most: 16 }, Unset::Texts(&[]), "models to try next, as provider/model"),
+    admin("agents.history_turns", count(6, 10_000), Unset::Count(200), "earlier turns sent whole; older ones are summed up"),
+    admin("agents.max_worker_depth", count(1, 10), Unset::Count(3), "how deep workers may dispatch workers"),
+    admin("agents.max_concurrent_workers", count(1, 256), Unset::Count(8), "workers that run at once"),
+    admin("agents.turn_timeout_ms", count(1_000, DAY_MS), Unset::Count(5 * MINUTE_MS), "longest manager turn"),
+    admin("agents.worker_timeout_ms", count(1_000, DAY_MS), Unset::Count(30 * MINUTE_MS), "longest worker task"),
+    admin("queue.mode", Kind::Word(&["interrupt", "steer", "followup", "collect", "queue"]), Unset::Text("interrupt"), "what a message does to a busy session"),
+    admin("queue.debounce_ms", count(0, MINUTE_MS), Unset::Count(1_000), "pause before queued items are taken"),
+    admin("queue.cap", count(1, 1_000), Unset::Count(20), "items a session keeps waiting"),
+    admin("queue.drop_policy", Kind::Word(&["summarize", "oldest", "reject"]), Unset::Text("summarize"), "what happens above the cap"),
+    admin("budgets.model_steps_per_turn", count(1, 10_000), Unset::Count(50), "model calls in one turn"),
+    admin("budgets.tokens_per_turn", count(1_000, 1_000_000_000), Unset::Count(400_000), "tokens in one turn"),
+    admin("budgets.tokens_per_run", count(1_000, 1_000_000_000), Unset::Count(2_000_000), "tokens in one agent run"),
+    admin("budgets.tokens_per_day", count(1_000, 100_000_000_000), Unset::Count(10_000_000), "tokens in one day"),
+    admin("budgets.usd_per_day", Kind::Number { least: 0.0, most: 1_000_000.0 }, Unset::Amount(10.0), "US dollars in one day"),
+    admin("budgets.identical_calls", count(2, 1_000), Unset::Count(5), "same tool call with same arguments in one turn"),
+    admin("models.retries", count(0, 10), Unset::Count(2), "how often a model call is tried again before the next one"),
+    admin("models.retry_pause_ms", count(1, MINUTE_MS), Unset::Count(500), "pause before the first retry; doubled each time"),
+    admin("models.first_byte_timeout_ms", count(50, 60 * MINUTE_MS), Unset::Count(2 * MINUTE_MS), "how long a model may take to begin its reply"),
+    admin("models.idle_timeout_ms", count(50, 60 * MINUTE_MS), Unset::Count(90_000), "how long a reply may pause"),
+    owner("models.local.enabled", Kind::Boolean, Unset::Flag(true), "whether model servers on this machine are looked for"),
+    owner("models.local.ports", Kind::Texts { most: 16 }, Unset::Texts(&["11434", "8080", "1234"]), "ports they are looked for on"),
+    admin("models.table", Kind::Object, Unset::Object, "context (tokens) and prices (USD per million tokens) by model"),
+    owner("models.tiers.high", TEXT, Unset::Nothing, "model of roles that want the best one, as provider/model; the usual one when unset"),
+    owner("models.tiers.standard", TEXT, Unset::Nothing, "model of roles that want an ordinary one, as provider/model"),
     trusted("providers.*.base_url", Kind::Address, Unset::Nothing, "where the provider's API is reached"),
-    field("credentials.syncOnStatus", Kind::Boolean, Unset::Flag(false), "accepted and unused: status never syncs"),
-    field("credentials.syncTtlMinutes", count(0, 1_440), Unset::Count(15), "how long a sync of other tools' logins stays fresh"),
-    field("credentials.defaultStorage", Kind::Word(&["keychain", "file", "env"]), Unset::Text("keychain"), "where `credential add` puts a secret"),
-    field("credentials.rotation.enabled", Kind::Texts { most: 64 }, Unset::Texts(&["anthropic", "openai", "gemini"]), "services whose accounts rotate on failure"),
-    field("clock.enabled", Kind::Boolean, Unset::Flag(true), "whether clock events are made"),
-    field("clock.tickIntervalMs", count(1_000, DAY_MS), Unset::Count(30_000), "time between clock events"),
-    field("bus.mode", Kind::Word(&["memory", "persistent"]), Unset::Text("memory"), "whether bus events are kept"),
-    field("bus.retention_days", count(1, 3_650), Unset::Count(7), "how long kept bus events stay"),
-    field("automations.retention_days", count(1, 3_650), Unset::Count(30), "how long runs of automations stay listed"),
-    field("acl.unknown_sender_policy", Kind::Word(&["deny", "ask"]), Unset::Text("deny"), "what happens to strangers"),
+    admin("credentials.syncOnStatus", Kind::Boolean, Unset::Flag(false), "accepted and unused: status never syncs"),
+    admin("credentials.syncTtlMinutes", count(0, 1_440), Unset::Count(15), "how long a sync of other tools' logins stays fresh"),
+    owner("credentials.defaultStorage", Kind::Word(&["keychain", "file", "env"]), Unset::Text("keychain"), "where `credential add` puts a secret"),
+    owner("credentials.rotation.enabled", Kind::Texts { most: 64 }, Unset::Texts(&["anthropic", "openai", "gemini"]), "services whose accounts rotate on failure"),
+    admin("clock.enabled", Kind::Boolean, Unset::Flag(true), "whether clock events are made"),
+    admin("clock.tickIntervalMs", count(1_000, DAY_MS), Unset::Count(30_000), "time between clock events"),
+    admin("bus.mode", Kind::Word(&["memory", "persistent"]), Unset::Text("memory"), "whether bus events are kept"),
+    admin("bus.retention_days", count(1, 3_650), Unset::Count(7), "how long kept bus events stay"),
+    admin("automations.retention_days", count(1, 3_650), Unset::Count(30), "how long runs of automations stay listed"),
+    owner("acl.unknown_sender_policy", Kind::Word(&["deny", "ask"]), Unset::Text("deny"), "what happens to strangers"),
     trusted("acl.policies", Kind::List, Unset::List, "access policies beside the built-in ones"),
-    field("memory.reader", Kind::Word(&["plain", "model"]), Unset::Text("plain"), "who looks things up before workers start"),
-    field("memory.writer", Kind::Word(&["plain", "model"]), Unset::Text("model"), "who keeps what was said; rules where there is no model"),
-    field("memory.quiet_ms", count(0, DAY_MS), Unset::Count(20_000), "quiet before the memory automations use a model"),
-    field("memory.reflection_minutes", count(0, 100_000), Unset::Count(10), "least time between two reflections of one automation"),
-    field("memory.embeddings.provider", Kind::Word(&["local"]), Unset::Text("local"), "who turns text into vectors"),
+    admin("memory.reader", Kind::Word(&["plain", "model"]), Unset::Text("plain"), "who looks things up before workers start"),
+    admin("memory.writer", Kind::Word(&["plain", "model"]), Unset::Text("model"), "who keeps what was said; rules where there is no model"),
+    admin("memory.quiet_ms", count(0, DAY_MS), Unset::Count(20_000), "quiet before the memory automations use a model"),
+    admin("memory.reflection_minutes", count(0, 100_000), Unset::Count(10), "least time between two reflections of one automation"),
+    admin("memory.embeddings.provider", Kind::Word(&["local"]), Unset::Text("local"), "who turns text into vectors"),
     trusted("adapters", Kind::Object, Unset::Object, "channel adapters by name"),
     trusted("mcp", Kind::Object, Unset::Object, "MCP servers by name"),
     trusted("tools.bash.network", Kind::Word(&["ask", "allow"]), Unset::Text("ask"), "whether commands of agents have the network unasked"),
     trusted("tools.web.allow", Kind::Texts { most: 64 }, Unset::Texts(&[]), "base URLs of your own hosts that web_fetch may reach"),
-    field("tools.approval_timeout_ms", count(100, 10 * MINUTE_MS), Unset::Count(2 * MINUTE_MS), "how long a call waits for your consent"),
+    owner("tools.approval_timeout_ms", count(100, 10 * MINUTE_MS), Unset::Count(2 * MINUTE_MS), "how long a call waits for your consent"),
     trusted("project.catalog", Kind::Text { longest: 2_000 }, Unset::Nothing, "folder of a package with roles and skills, instead of those built in"),
-    field("project.tool_log", Kind::Word(&["shared", "harness"]), Unset::Text("shared"), "whether harnesses share a project's tool-log.jsonl or have one each"),
-    field("logging.level", Kind::Word(&["error", "warn", "info", "debug", "trace"]), Unset::Text("info"), "how much is logged"),
+    admin("project.tool_log", Kind::Word(&["shared", "harness"]), Unset::Text("shared"), "whether harnesses share a project's tool-log.jsonl or have one each"),
+    admin("logging.level", Kind::Word(&["error", "warn", "info", "debug", "trace"]), Unset::Text("info"), "how much is logged"),
 ];
 
 impl Field {
@@ -188,6 +207,20 @@ impl Field {
     /// Tells whether the value is never shown.
     pub(crate) fn is_secret(&self) -> bool {
         matches!(self.kind, Kind::Token)
+    }
+
+    /// Tells whether setting or removing `path` can change this field: it is the field, a section around it, or,
+    /// where the field holds an object, something inside it.
+    fn touches(&self, path: &str) -> bool {
+        let (mut pattern, mut parts) = (self.key.split('.'), path.split('.'));
+        loop {
+            match (pattern.next(), parts.next()) {
+                (_, None) => return true,
+                (None, Some(_)) => return self.kind == Kind::Object,
+                (Some(expected), Some(part)) if expected == "*" || expected == part => {}
+                (Some(_), Some(_)) => return false,
+            }
+        }
     }
 
     /// Tells whether `key`, which has no `*`, is this field.
@@ -204,7 +237,77 @@ impl Field {
     }
 }
 
+/// Tells whether nobody but the owner may set or remove what stands at a dotted path.
+///
+/// Closed by default: a path is open to others only if everything it names, itself, what it lies in or what lies in
+/// it, is a key of the table that is. A spelling the table does not know is the owner's.
+pub fn is_owner_only(path: &str) -> bool {
+    let mut touched = FIELDS.iter().filter(|field| field.touches(path)).peekable();
+    touched.peek().is_none() || touched.any(|field| field.changed_by == ChangedBy::Owner)
+}
+
 /// Finds the field that `key` is, if the table has it.
 pub(crate) fn find(key: &str) -> Option<&'static Field> {
     FIELDS.iter().find(|field| field.covers(key))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_owner_s_settings_are_recognised_however_they_are_named() {
+        for path in [
+            "",
+            ".",
+            "runtime",
+            "runtime.",
+            "runtime.auth",
+            "runtime.auth.token",
+            "runtime.auth.token.x",
+            "runtime.auth.",
+            "runtime..auth",
+            "RUNTIME.auth",
+            "\"runtime\".auth",
+            "runtime[auth]",
+            "runtime/auth",
+            "runtime.auth\u{200b}",
+            "run\u{202e}time",
+            "runtime.credentials",
+            "acl",
+            "acl.policies",
+            "acl.policies.0",
+            "providers",
+            "providers.anthropic",
+            "providers.anthropic.base_url",
+            "providers.anthropic.headers",
+            "mcp",
+            "mcp.x.command",
+            "adapters.x",
+            "tools",
+            "tools.bash.network",
+            "agent",
+            "agent.provider",
+            "models",
+            "models.tiers",
+            "credentials",
+            "hooks",
+            "hooks.x",
+            "nobody.knows",
+            "queue.nobody",
+        ] {
+            assert!(is_owner_only(path), "{path:?}");
+        }
+        for path in [
+            "queue",
+            "queue.cap",
+            "budgets",
+            "models.table",
+            "models.table.m.context",
+            "agents",
+            "logging.level",
+        ] {
+            assert!(!is_owner_only(path), "{path:?}");
+        }
+    }
 }

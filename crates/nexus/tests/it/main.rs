@@ -11,6 +11,7 @@ mod bindings_in_harnesses;
 mod chat_at_a_terminal;
 mod chat_from_a_pipe;
 mod commands_without_a_sandbox;
+mod config_admin_is_not_the_owner;
 mod config_command;
 mod crash_sweep;
 mod crash_sweep_with_tools;

@@ -332,7 +332,7 @@ pub struct ApprovalAsk {
     pub tool: String,
     /// It runs a command, so that only this one run can be allowed.
     pub runs_command: bool,
-    /// What would happen, in one line: the exact command and folder.
+    /// What would happen: in its first line the folder or path, below it the exact command or content.
     pub summary: String,
     /// What the answer is bound to; nothing else is allowed by it.
     pub resources: Vec<String>,

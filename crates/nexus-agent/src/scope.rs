@@ -67,10 +67,27 @@ impl Scope<'_> {
         match answer {
             Approval::Granted => Ok(()),
             Approval::Refused { reason: refusal } => {
-                Err(format!("not done: {summary}. It needs the owner's consent because {reason}; {refusal}"))
+                let what = summary.lines().next().unwrap_or_default().trim_end_matches(':');
+                Err(format!("not done: {what}. It needs the owner's consent because {reason}; {refusal}"))
             }
         }
     }
+}
+
+/// The most bytes of a command or a content that the owner is asked about: nobody reads more, and less than all of it
+/// is no ground for a yes.
+const MAX_ASKED: usize = 16 * 1024;
+
+/// Returns what the owner is asked about, a heading and below it the exact text; the error is for the model.
+pub(crate) fn in_full(heading: &str, text: &str) -> Result<String, String> {
+    if text.len() > MAX_ASKED {
+        return Err(format!(
+            "not done: it needs the owner's consent, and {} bytes are more than they can be asked to read; do it in \
+             parts of at most {MAX_ASKED} bytes",
+            text.len()
+        ));
+    }
+    Ok(format!("{heading}\n{text}"))
 }
 
 /// A question to the owner.
@@ -78,7 +95,7 @@ impl Scope<'_> {
 pub(crate) struct Consent {
     pub(crate) tool: &'static str,
     pub(crate) runs_command: bool,
-    /// What would happen, with the exact command or path.
+    /// What would happen: a first line of our own, and below it the exact command or content.
     pub(crate) summary: String,
     /// What the answer is bound to.
     pub(crate) resources: Vec<String>,

@@ -25,13 +25,14 @@ mod tests;
 
 use std::sync::Arc;
 
+use nexus_base::text::visible;
 use nexus_protocol::tool::{ToolOutput, ToolSpec};
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 
 use crate::changes::{Author, Changes};
 use crate::marks::FileMarks;
-use crate::scope::{Consent, Done, Scope};
+use crate::scope::{Consent, Done, Scope, in_full};
 use crate::taint::Level;
 
 pub use access::{AccessError, FileAccess, Rights};
@@ -198,17 +199,27 @@ impl FileTools {
         }
         // Nobody is asked about what would be refused anyway.
         self.access.resolve(path, Rights::ReadWrite)?;
-        let content: String = ["content", "old", "new"]
-            .into_iter()
-            .filter_map(|name| arguments.optional_text(name).ok().flatten())
-            .flat_map(|text| [text, "\0"])
-            .collect();
-        let hash = crate::changes::hash_of(content.as_bytes());
         let name = tool.name();
+        let shown = visible::line(&self.access.show(&place));
+        let summary = if tool == Tool::Edit {
+            let everywhere = arguments.switch("replace_all")?;
+            let heading = format!(
+                "edit {shown}, {}:",
+                if everywhere { "wherever it occurs" } else { "where it occurs" }
+            );
+            let marked = |mark: &str, text: &str| -> String {
+                text.split('\n').map(|line| format!("{mark} {line}\n")).collect()
+            };
+            let change = marked("-", arguments.text("old")?) + &marked("+", arguments.text("new")?);
+            in_full(&heading, change.trim_end_matches('\n'))?
+        } else {
+            in_full(&format!("write {shown}:"), arguments.text("content")?)?
+        };
+        let hash = crate::changes::hash_of(summary.as_bytes());
         let consent = Consent {
             tool: name,
             runs_command: false,
-            summary: format!("{name} {}", self.access.show(&place)),
+            summary,
             resources: vec![format!("{name}:{}#{hash}", place.display())],
             reason,
         };

@@ -31,8 +31,6 @@ const BODY_LIMIT: usize = 2 * 1024 * 1024;
 const HEAD_DEADLINE: Duration = Duration::from_secs(20);
 const PIECE_DEADLINE: Duration = Duration::from_secs(10);
 const WHOLE_DEADLINE: Duration = Duration::from_secs(45);
-/// The longest address shown to the owner.
-const SHOWN_ADDRESS: usize = 500;
 
 /// The way to the web.
 #[derive(Debug, Clone)]
@@ -138,11 +136,10 @@ async fn may_ask_for(address: &str, scope: &Scope<'_>) -> Result<(), String> {
     let Some(reason) = scope.run.taint.reason().filter(|_| scope.level == Level::Tainted && !known) else {
         return Ok(());
     };
-    let shown = address.get(..address.floor_char_boundary(SHOWN_ADDRESS)).unwrap_or(address);
     let consent = Consent {
         tool: FETCH,
         runs_command: false,
-        summary: format!("fetch {shown}"),
+        summary: format!("fetch {address}"),
         resources: vec![format!("fetch:{}", hash_of(address.as_bytes()))],
         reason,
     };

@@ -21,8 +21,10 @@ const MOST_OPEN: u32 = 16;
 /// Most resources one question names, and how long each may be.
 const MOST_RESOURCES: usize = 32;
 const LONGEST_RESOURCE: usize = 1_000;
-/// Longest summary or reason, in characters.
-const LONGEST_TEXT: usize = 2_000;
+/// Longest summary, in characters. It is never cut: what is asked about is shown as a whole, or not asked.
+const MAX_SUMMARY: usize = 64 * 1024;
+/// Longest reason, in characters.
+const MAX_REASON: usize = 2_000;
 
 /// What consent is asked for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -63,7 +65,7 @@ pub struct Ask {
     pub session: Option<SessionLabel>,
     /// The request it happens in.
     pub request_id: Option<RequestId>,
-    /// In a few words.
+    /// What would happen, in full.
     pub summary: String,
     /// What it would open.
     pub resources: Vec<String>,
@@ -308,9 +310,12 @@ impl Approvals {
 
 fn check(ask: &Ask) -> Result<(), ApprovalError> {
     let invalid = |text: String| Err(ApprovalError::Invalid(text));
-    let is_text = |text: &str| !text.trim().is_empty() && text.chars().count() <= LONGEST_TEXT;
-    if !is_text(&ask.summary) || !ask.reason.as_deref().is_none_or(is_text) {
-        return invalid(format!("summary and reason have 1 to {LONGEST_TEXT} characters"));
+    let is_text = |text: &str, most: usize| !text.trim().is_empty() && text.chars().count() <= most;
+    if !is_text(&ask.summary, MAX_SUMMARY) {
+        return invalid(format!("a summary has 1 to {MAX_SUMMARY} characters"));
+    }
+    if !ask.reason.as_deref().is_none_or(|reason| is_text(reason, MAX_REASON)) {
+        return invalid(format!("a reason has 1 to {MAX_REASON} characters"));
     }
     let is_resource = |resource: &String| {
         !resource.is_empty() && resource.len() <= LONGEST_RESOURCE && !resource.chars().any(char::is_control)

@@ -224,8 +224,11 @@ pub struct ApprovalView {
     pub kind: String,
     /// Who asks.
     pub requester: String,
-    /// In a few words.
+    /// What would happen, in full and as it is: not for showing.
     pub summary: String,
+    /// The same line by line with everything in it made visible, for showing.
+    #[serde(default)]
+    pub shown: Vec<String>,
     /// What it would open, such as `exec:/usr/bin/git`.
     pub resources: Vec<String>,
     /// Why they ask.

@@ -47,6 +47,12 @@ impl Approve for OwnerConsent {
         let Some(runtime) = self.runtime() else {
             return refused("nobody is there to ask yet".to_owned());
         };
+        let summary = runtime.redact(&ask.summary);
+        let mut reason = ask.reason.clone();
+        if summary != ask.summary {
+            // A host can be named like a key; hidden is not the same as harmless.
+            reason.push_str("; what looks like a key in it is shown as [redacted] and runs as it is");
+        }
         let question = Ask {
             requester: format!("session:{}", turn.session),
             platform: "agent".to_owned(),
@@ -55,9 +61,9 @@ impl Approve for OwnerConsent {
             tool_call_id: Some(ask.call.clone()),
             session: Some(turn.session.clone()),
             request_id: self.root.clone(),
-            summary: runtime.redact(&ask.summary),
+            summary,
             resources: ask.resources.clone(),
-            reason: Some(runtime.redact(&ask.reason)),
+            reason: Some(runtime.redact(&reason)),
         };
         let patience = runtime.shared.workshop.settings().tools.approval_timeout;
         let watched = runtime.shared.bus.is_watched();

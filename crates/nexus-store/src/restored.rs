@@ -3,6 +3,7 @@
 use std::path::Path;
 
 use nexus_base::clock::Timestamp;
+use nexus_base::text::ask_about_message;
 use rusqlite::{Connection, params};
 use serde_json::{Value, json};
 
@@ -15,8 +16,6 @@ use crate::store::Store;
 pub(crate) const RESTORED: &str = "restored";
 /// How long a question about a held message stands: a copy may lie for a while before it is started.
 const STANDS: std::time::Duration = std::time::Duration::from_secs(30 * 24 * 3600);
-/// How much of a message its question shows, in letters.
-const SHOWN: usize = 200;
 
 /// What was held back.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -140,13 +139,11 @@ fn ask(identity: &Connection, open: &[Open]) -> rusqlite::Result<()> {
          ON CONFLICT (id) DO UPDATE SET expires_at = excluded.expires_at WHERE status = 'pending'",
     )?;
     for message in open {
-        let words: String = message.content.chars().take(SHOWN).collect();
-        let more = if words.len() < message.content.len() { "…" } else { "" };
         statement.execute(params![
             message.request,
             message.caller,
             message.session,
-            format!("answer the message {words:?}{more}"),
+            ask_about_message(&message.content),
             json!([format!("restored:{}", message.request)]).to_string(),
             "it was open when the backup was made; the original may have answered it",
             now.as_millis(),

@@ -9,6 +9,7 @@ mod kernel;
 mod logging;
 mod output;
 mod terminal;
+mod untrusted;
 
 use std::process::ExitCode;
 

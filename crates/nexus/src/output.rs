@@ -4,6 +4,7 @@
 use std::io::{self, IsTerminal, Write};
 
 use comfy_table::{ContentArrangement, Table, presets};
+use nexus_base::text::visible::is_deceptive;
 use serde::Serialize;
 
 use crate::failure::{Exit, Failure, Outcome};
@@ -140,19 +141,26 @@ fn within(letters: impl Iterator<Item = char>, limit: usize) -> String {
 }
 
 /// Returns text without control characters, line breaks as spaces: what a model or a file says may
-/// not move the cursor of the person who reads it.
+/// not move the cursor of the person who reads it, nor the words before their eyes.
 pub(crate) fn single_line(content: &str) -> String {
-    content
-        .split(|letter: char| letter.is_whitespace())
-        .filter(|word| !word.is_empty())
-        .map(|word| word.chars().filter(|letter| !letter.is_control()).collect::<String>())
-        .collect::<Vec<_>>()
-        .join(" ")
+    let shown = harmless(content);
+    shown.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
-/// Returns text that may span lines but carries no control character a terminal would obey.
+/// Returns text that may span lines but carries no control character a terminal would obey; what would turn the order
+/// of words, or hide among them, stands as its number.
 pub(crate) fn harmless(content: &str) -> String {
-    content.chars().filter(|letter| matches!(letter, '\n' | '\t') || !letter.is_control()).collect()
+    let mut shown = String::with_capacity(content.len());
+    for letter in content.chars() {
+        match letter {
+            '\n' | '\t' => shown.push(letter),
+            _ if is_deceptive(letter) => shown.extend(letter.escape_unicode()),
+            // A break or a blank of another kind keeps words apart.
+            _ if letter.is_control() => shown.extend(letter.is_whitespace().then_some(' ')),
+            _ => shown.push(letter),
+        }
+    }
+    shown
 }
 
 /// Returns whether stdout is a terminal that should get colour.
@@ -170,6 +178,11 @@ pub(crate) fn stdout_is_terminal() -> bool {
 /// Returns whether stdin is a terminal.
 pub(crate) fn stdin_is_terminal() -> bool {
     io::stdin().is_terminal()
+}
+
+/// Returns how many rows the terminal on stdout has.
+pub(crate) fn terminal_height() -> Option<u16> {
+    rustix::termios::tcgetwinsize(io::stdout()).ok().map(|size| size.ws_row).filter(|rows| *rows > 0)
 }
 
 /// Returns how many columns the terminal on stdout has; `None` when it is none or too narrow to use.
@@ -196,6 +209,7 @@ mod tests {
     fn text_from_outside_cannot_move_the_cursor() {
         assert_eq!(single_line("a\u{1b}[2Jb\n  c\t"), "a[2Jb c");
         assert_eq!(harmless("one\n\u{7}two\u{9b}"), "one\ntwo");
+        assert_eq!(single_line("a\u{202e}b\u{200b} é\u{5d0}"), "a\\u{202e}b\\u{200b} é\u{5d0}");
     }
 
     #[test]

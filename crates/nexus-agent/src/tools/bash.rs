@@ -5,18 +5,19 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use nexus_base::failpoint;
+use nexus_base::text::visible;
 use nexus_process::{Confinement, Launch, LaunchError, Network, Outcome, SandboxProfile, Status};
 use nexus_protocol::run::RUN_SOCKET_VARIABLE;
 use nexus_protocol::tool::{Replay, ToolOutput, ToolSpec};
 use serde_json::json;
 
 use super::Trail;
-use super::arguments::{Arguments, cut};
+use super::arguments::Arguments;
 use super::shell::{Shell, Terms, Unconfined};
 use super::watch::Watch;
 use crate::changes::{Snapshot, hash_of};
 use crate::marks::FileMarks;
-use crate::scope::{Consent, Done, Scope};
+use crate::scope::{Consent, Done, Scope, in_full};
 use crate::taint::Level;
 use crate::turn::Role;
 
@@ -34,8 +35,6 @@ const OUTPUT_LIMIT: usize = 1024 * 1024;
 const FETCHERS: [&str; 5] = ["curl", "wget", "http://", "https://", "ftp://"];
 /// What a command with the network brings.
 const FROM_THE_NETWORK: &str = "the output of a command with network access";
-/// The most bytes of a command shown to the owner.
-const SHOWN_COMMAND: usize = 1_000;
 
 pub(super) fn spec() -> ToolSpec {
     ToolSpec {
@@ -148,27 +147,25 @@ async fn terms(shell: &Shell, command: &str, network: bool, scope: &Scope<'_>) -
     };
     if network && terms.network == Network::Off {
         let reason = scope.run.taint.reason().unwrap_or_else(|| "commands have no network here".to_owned());
-        let consent = consent(shell, command, "with network access", "network", reason);
+        let consent = consent(shell, command, "with network access", "network", reason)?;
         scope.consent(consent).await?;
         terms.network = Network::On;
     }
     Ok(terms)
 }
 
-/// A question about one command, bound to its very text and folder.
-fn consent(shell: &Shell, command: &str, how: &str, opens: &str, reason: String) -> Consent {
-    let folder = shell.folder.display();
-    let hash = hash_of(format!("{command}\0{folder}\0{opens}").as_bytes());
-    let flat: String = command.chars().map(|letter| if letter.is_control() { ' ' } else { letter }).collect();
-    let (shown, was_cut) = cut(&flat, SHOWN_COMMAND);
-    let more = if was_cut { format!(" [… {} bytes in all]", command.len()) } else { String::new() };
-    Consent {
+/// A question about one command, bound to its very bytes and folder, with all of it to be read.
+fn consent(shell: &Shell, command: &str, how: &str, opens: &str, reason: String) -> Result<Consent, String> {
+    let bound = [command.as_bytes(), shell.folder.as_os_str().as_encoded_bytes(), opens.as_bytes()];
+    let hash = hash_of(&bound.join(&0));
+    let folder = visible::line(&shell.folder.to_string_lossy());
+    Ok(Consent {
         tool: NAME,
         runs_command: true,
-        summary: format!("run in {folder} {how}: {shown}{more}"),
+        summary: in_full(&format!("run in {folder} {how}:"), command)?,
         resources: vec![format!("exec:{hash}"), format!("{opens}:{hash}")],
         reason,
-    }
+    })
 }
 
 fn launch(
@@ -253,7 +250,7 @@ async fn confinement(
         Unconfined::AllowedByOwner => Ok(Confinement::Unsandboxed),
         Unconfined::Ask => {
             let reason = format!("commands cannot be confined on this machine ({})", support.gaps.join("; "));
-            let consent = consent(shell, command, "WITHOUT a sandbox", "unconfined", reason);
+            let consent = consent(shell, command, "WITHOUT a sandbox", "unconfined", reason)?;
             scope.consent(consent).await?;
             Ok(Confinement::Unsandboxed)
         }

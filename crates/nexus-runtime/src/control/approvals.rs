@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use nexus_base::text::visible;
 use nexus_identity::{ApprovalError, Ask, Asked, Consent, Kind, Lasting};
 use nexus_protocol::control::answers::{self, Grants, Revoked};
 use nexus_protocol::control::{
@@ -156,6 +157,7 @@ fn view(request: PermissionRequest) -> ApprovalView {
         id: request.new.id,
         kind: request.new.kind,
         requester: request.new.requester,
+        shown: visible::lines(&request.new.summary).into_iter().map(|line| line.text).collect(),
         summary: request.new.summary,
         resources: request.new.resources,
         reason: request.new.reason,

@@ -6,6 +6,7 @@ use nexus_automation::{Handled, HookPoint, Merged};
 use nexus_base::clock::Timestamp;
 use nexus_base::failpoint;
 use nexus_base::id::{RequestId, SessionLabel};
+use nexus_base::text::ask_about_message;
 use nexus_identity::{
     ApprovalError, Ask, Asked, Decision, Kind, Permissions, Principal, Routing, Source, Verdict,
 };
@@ -20,9 +21,6 @@ use super::Pipeline;
 use super::system::part_of;
 use super::wish::{Wish, check_label};
 use crate::hooks::OnTheWay;
-
-/// How much of a message the question about it shows.
-const SHOWN_LETTERS: usize = 200;
 
 /// What was decided about a message.
 #[derive(Debug)]
@@ -223,8 +221,6 @@ impl Pipeline {
 
     /// Puts the question about a message, or finds how it stands.
     async fn ask_about(&self, event: &Event, request: &RequestId, wish: &Wish) -> Result<Agreed, StoreError> {
-        let words: String = event.body.content.chars().take(SHOWN_LETTERS).collect();
-        let more = if words.len() < event.body.content.len() { "…" } else { "" };
         let ask = Ask {
             requester: wish.caller.clone(),
             platform: event.body.platform.clone(),
@@ -233,7 +229,7 @@ impl Pipeline {
             tool_call_id: None,
             session: Some(wish.session.clone()),
             request_id: Some(request.clone()),
-            summary: format!("answer the message {words:?}{more}"),
+            summary: ask_about_message(&event.body.content),
             resources: vec![format!("message:{}:{}", event.body.platform, wish.session)],
             reason: Some("a policy says that you are asked first".to_owned()),
         };

@@ -1,12 +1,14 @@
 //! `nexus approvals`: what waits for the owner's consent, and the owner's answers.
 
 use clap::{Args, Subcommand, ValueEnum};
+use nexus_base::text::visible;
 use nexus_protocol::control::{ApprovalAnswer, ApprovalScope, ApprovalView, Approvals, ApprovalsOf, Named};
 use nexus_protocol::methods::Method;
 
 use crate::context::{Context, client_failure};
 use crate::failure::{Failure, Outcome};
-use crate::output::{self, Format, shorten, single_line};
+use crate::output::{self, Format};
+use crate::untrusted;
 
 /// Arguments of `nexus approvals`.
 #[derive(Debug, Args)]
@@ -90,6 +92,11 @@ pub(crate) fn run(context: &Context, arguments: &Arguments) -> Outcome {
                 Lasting::Always => ApprovalScope::Always,
             };
             let answer = ApprovalAnswer { id: id.clone(), scope, reason: None };
+            if !*json {
+                // Whatever the list had room for: nobody says yes without the whole of it before them.
+                let view: ApprovalView = call(context, Method::ApprovalsShow, &Named { id: id.clone() })?;
+                output::remark(&in_full(&view).join("\n"));
+            }
             told(&call(context, Method::ApprovalsApprove, &answer)?, Format::from_flag(*json))
         }
         Command::Deny { id, reason, json } => {
@@ -100,7 +107,7 @@ pub(crate) fn run(context: &Context, arguments: &Arguments) -> Outcome {
     }
 }
 
-/// Most characters of a question in the list. The command to be run stands at the end of it, and is what matters.
+/// Most columns of a question in the list.
 const WHAT: usize = 400;
 
 fn list(context: &Context, all: bool, format: Format) -> Outcome {
@@ -116,9 +123,9 @@ fn list(context: &Context, all: bool, format: Format) -> Outcome {
             one.id.clone(),
             one.status.as_str().to_owned(),
             one.kind.clone(),
-            one.requester.clone(),
+            visible::line(&one.requester),
             one.expires_at.to_local_rfc3339(),
-            shorten(&one.summary, WHAT),
+            untrusted::beginning(&one.summary, WHAT, &format!("nexus approvals show {}", one.id)),
         ]
     };
     output::table(
@@ -131,16 +138,24 @@ fn show(view: &ApprovalView, format: Format) -> Outcome {
     if format == Format::Json {
         return output::json(view);
     }
+    output::line(&in_full(view).join("\n"))
+}
+
+/// Everything about a question, with all that is somebody else's made visible.
+fn in_full(view: &ApprovalView) -> Vec<String> {
+    let columns = output::terminal_width().map(usize::from);
     let mut lines = vec![
         format!("{}  {}  {}", view.id, view.status.as_str(), view.kind),
-        format!("from      {}", single_line(&view.requester)),
-        format!("what      {}", single_line(&view.summary)),
+        format!("from      {}", visible::line(&view.requester)),
     ];
-    lines.extend(view.reason.iter().map(|reason| format!("why       {}", single_line(reason))));
-    lines.extend(view.resources.iter().map(|resource| format!("opens     {}", single_line(resource))));
+    let mut what = untrusted::rows(&view.summary, columns).into_iter();
+    lines.extend(what.next().map(|size| format!("what      {size}")));
+    lines.extend(what);
+    lines.extend(view.reason.iter().map(|reason| format!("why       {}", visible::line(reason))));
+    lines.extend(view.resources.iter().map(|resource| format!("opens     {}", visible::line(resource))));
     lines.push(format!("until     {}", view.expires_at.to_local_rfc3339()));
-    lines.extend(view.responder.iter().map(|responder| format!("answered  {}", single_line(responder))));
-    output::line(&lines.join("\n"))
+    lines.extend(view.responder.iter().map(|responder| format!("answered  {}", visible::line(responder))));
+    lines
 }
 
 fn told(view: &ApprovalView, format: Format) -> Outcome {

@@ -3,6 +3,7 @@
 use std::io::BufRead;
 
 use clap::{Args, Subcommand};
+use nexus_base::text::visible;
 use nexus_protocol::control::Nothing;
 use nexus_protocol::methods::Method;
 use nexus_protocol::models::{ModelAnswer, ModelSource, ModelsView};
@@ -69,7 +70,7 @@ pub(crate) async fn ask(context: &Context) -> Outcome {
     let view: ModelsView =
         client.call(Method::ModelsList, &Nothing {}).await.map_err(|error| client_failure(&error))?;
     let Some(question) = view.question else { return Ok(()) };
-    output::remark(&single_line(&question.text));
+    output::remark(&visible::line(&question.text));
     output::remark("Let it answer here? [y/N, Enter leaves it open]");
     let line = tokio::task::spawn_blocking(|| {
         let mut line = String::new();
@@ -123,7 +124,7 @@ fn show(view: &ModelsView, format: Format) -> Outcome {
         lines.push(format!("seen     {} ({source}): {}", one.model, single_line(&one.outcome)));
     }
     if let Some(question) = &view.question {
-        lines.push(format!("asks     {}", single_line(&question.text)));
+        lines.push(format!("asks     {}", visible::line(&question.text)));
         lines.push(format!("         nexus models allow {0}, or nexus models refuse {0}", question.provider));
     }
     output::line(&lines.join("\n"))

@@ -5,6 +5,7 @@ use std::io::BufRead;
 use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
+use nexus_base::text::visible;
 use nexus_workspace::Layout;
 use nexus_workspace::skills::{self, Consent, Entry, Manifest, SkillKind, accept, note_use, write_manifest};
 use serde_json::json;
@@ -174,13 +175,13 @@ fn show(skill: &Entry) -> Outcome {
     output::line(&format!("{}: {}", skill.name, output::shorten(&skill.head.description, 200)))?;
     output::line(&format!("status       {}, {}", word(&skill.status), word(&skill.consent)))?;
     for missing in &skill.missing {
-        output::line(&format!("missing      {}", output::single_line(missing)))?;
+        output::line(&format!("missing      {}", visible::line(missing)))?;
     }
     for granted in skill.permissions() {
-        output::line(&format!("permission   {}", output::single_line(&granted)))?;
+        output::line(&format!("permission   {}", visible::line(&granted)))?;
     }
     if let Some(problem) = &skill.problem {
-        output::line(&format!("problem      {}", output::single_line(problem)))?;
+        output::line(&format!("problem      {}", visible::line(problem)))?;
     }
     let Some(found) = &skill.inspection else { return Ok(()) };
     output::line(&format!("hash         {}", found.hash))?;
@@ -190,12 +191,12 @@ fn show(skill: &Entry) -> Outcome {
             "file         {} {kind:<7} {:>8} {}",
             file.mode,
             file.size,
-            output::single_line(&file.path)
+            visible::line(&file.path)
         ))?;
     }
     for odd in &found.suspicions {
         let line = odd.line.map(|line| format!(":{line}")).unwrap_or_default();
-        output::line(&format!("LOOK         {}{line} {}", output::single_line(&odd.file), odd.what))?;
+        output::line(&format!("LOOK         {}{line} {}", visible::line(&odd.file), odd.what))?;
     }
     Ok(())
 }

@@ -303,7 +303,7 @@ impl Feed {
         match self.workers.get(session) {
             Some(number) => Some(notice(&format!("worker {number}"), &text)),
             None if self.is_ours(session) && !QUIET_TOOLS.contains(&tool) => {
-                Some(shorten(&text, LONGEST_NOTICE))
+                Some(shorten(&in_one_line(&text), LONGEST_NOTICE))
             }
             None => None,
         }
@@ -319,7 +319,12 @@ fn compacted_line(turns: u64) -> String {
 }
 
 fn notice(who: &str, what: &str) -> String {
-    shorten(&format!("{who}: {}", single_line(what)), LONGEST_NOTICE)
+    shorten(&format!("{who}: {}", in_one_line(what)), LONGEST_NOTICE)
+}
+
+/// A line break may end a comment: it is not shown as a blank.
+fn in_one_line(text: &str) -> String {
+    single_line(&text.trim().replace('\n', " ⏎ "))
 }
 
 #[cfg(test)]

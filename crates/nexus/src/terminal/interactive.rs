@@ -16,7 +16,7 @@ use crate::commands::trace;
 use crate::failure::{Failure, Outcome};
 use crate::output;
 
-use super::consent::{Questions, Typed as Answer};
+use super::consent::{Extent, Questions, Typed as Answer};
 use super::editor::{Input, Printer, Prompt, Prompter, history_file};
 use super::feed::{Feed, Show};
 use super::link::{Link, Signal};
@@ -29,6 +29,8 @@ const SEND_PATIENCE: Duration = Duration::from_secs(15);
 const PROMPT_AFTER: Duration = Duration::from_millis(800);
 /// Lines looked through after a gap.
 const CATCH_UP: usize = 100;
+/// Rows of a terminal that does not say how many it has.
+const DEFAULT_ROWS: usize = 24;
 
 /// Talks until the person leaves.
 pub(crate) async fn converse(link: Link) -> Outcome {
@@ -148,10 +150,13 @@ impl Talk {
 
     /// Puts the next question, if there is one; the turn it belongs to goes on waiting meanwhile.
     fn ask_next(&mut self) -> bool {
-        let Some(question) = self.questions.next() else { return false };
+        let columns = output::terminal_width().map(usize::from);
+        let rows = output::terminal_height().map_or(DEFAULT_ROWS, usize::from);
+        let Some(page) = self.questions.next(Extent { columns, rows }) else { return false };
+        self.screen.block(&page.rows.join("\n"));
         self.screen.set_prompting(true);
         self.terminal.restore();
-        self.prompter.show(Prompt::Question(question));
+        self.prompter.show(Prompt::Question(page.prompt));
         true
     }
 
@@ -173,6 +178,7 @@ impl Talk {
                 self.consent(&id, false).await;
                 return if self.open.is_empty() { Next::Prompt } else { Next::Stay };
             }
+            Answer::More => return Next::Ask,
             Answer::TooLate => {
                 self.screen.notice("that question is no longer open");
                 return if self.open.is_empty() { Next::Prompt } else { Next::Stay };

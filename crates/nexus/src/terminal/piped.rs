@@ -14,6 +14,7 @@ use tokio::time::Instant;
 
 use crate::failure::{Failure, Outcome};
 use crate::output::{self, harmless};
+use crate::untrusted;
 
 use super::feed::{Feed, Show};
 use super::link::{Link, Signal};
@@ -265,7 +266,11 @@ impl Exchange {
             }
             (Show::Notice(text), Style::Transcript) => output::line(&format!("  · {text}")),
             (Show::Question { id, summary }, Style::Transcript) => {
-                output::line(&format!("  · waits for your consent: {}", output::single_line(summary)))?;
+                output::line("  · waits for your consent")?;
+                let columns = output::terminal_width().map(|columns| usize::from(columns).saturating_sub(4));
+                for row in untrusted::rows(summary, columns) {
+                    output::line(&format!("    {row}"))?;
+                }
                 output::line(&format!("  · nexus approvals approve {id}"))
             }
             _ => Ok(()),

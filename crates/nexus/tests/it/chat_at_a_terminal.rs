@@ -147,8 +147,9 @@ fn consent_is_asked_while_a_turn_waits_for_it() {
         format!("WORK [[\"bash\",{{\"command\":\"echo the-{mark}\",\"network\":true}}]] {mark}\r")
     };
     terminal.press(&message("typed-yes"));
-    terminal.wait_for("Allow run in", 1);
-    terminal.wait_for("? [y/N]", 1);
+    terminal.wait_for("1│ run in", 1);
+    terminal.wait_for("2│ echo the-typed-yes", 1);
+    terminal.wait_for("Allow this? [y/N]", 1);
     terminal.press("y\r");
     terminal.wait_for("allowed, this once", 1);
     terminal.wait_for_prompt_after("It is done.");

@@ -130,7 +130,7 @@ fn t18_consent_is_bound_to_the_exact_command_and_folder() {
     let id = asked["id"].as_str().unwrap();
     let home = scripted.workspace.path("home").canonicalize().unwrap();
     let summary = asked["summary"].as_str().unwrap();
-    assert_eq!(summary, format!("run in {} with network access: {command}", home.display()));
+    assert_eq!(summary, format!("run in {} with network access:\n{command}", home.display()));
     assert_eq!(asked["kind"], "exec");
     for lasting in ["always", "day"] {
         assert_eq!(scripted.workspace.nexus(&["approvals", "approve", id, "--for", lasting]).code(), Some(1));

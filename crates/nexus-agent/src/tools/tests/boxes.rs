@@ -44,7 +44,7 @@ async fn the_network_is_one_commands_and_the_owners_to_give() {
     assert!(asked.iter().all(|ask| ask.runs_command && ask.tool == "bash"));
     let text = command["command"].as_str().unwrap();
     let folder = place.root().join("home");
-    assert_eq!(asked[0].summary, format!("run in {} with network access: {text}", folder.display()));
+    assert_eq!(asked[0].summary, format!("run in {} with network access:\n{text}", folder.display()));
     // Another command, or the same elsewhere, is another question.
     assert_eq!(asked[0].resources, asked[1].resources);
     let other = json!({"command": format!("{text} "), "network": true});
@@ -88,6 +88,19 @@ async fn a_tainted_run_changes_its_task_folder_and_nothing_else_unasked() {
     let case = Case::tainted(Approval::Granted);
     Place::worked(&place.call_in(&place.manager(), "write", write("state/user/USER.md"), &case).await.output);
     assert_eq!(place.get("state/user/USER.md"), "new");
+    // What is asked is all that is written, and a question too long to be read is not put.
+    assert_eq!(case.asked()[0].summary, "write state/user/USER.md:\nnew");
+    let edit = json!({"path": "state/user/USER.md", "old": "new", "new": "a\nb", "replace_all": true});
+    Place::worked(&place.call_in(&place.manager(), "edit", edit, &case).await.output);
+    assert_eq!(case.asked()[1].summary, "edit state/user/USER.md, wherever it occurs:\n- new\n+ a\n+ b");
+    let long = json!({"path": "state/user/USER.md", "content": "x".repeat(20_000)});
+    let done = place.call_in(&place.manager(), "write", long, &case).await;
+    assert!(
+        Place::failed(&done.output).contains("more than they can be asked to read"),
+        "{}",
+        done.output.text
+    );
+    assert_eq!(case.asked().len(), 2);
     place.put("state/user/USER.md", "the owner");
     let command = json!({"command": "echo bad > ../state/user/USER.md"});
     Place::failed(&place.call_in(&place.onboarding(), "bash", command, &case).await.output);

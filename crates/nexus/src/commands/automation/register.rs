@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use clap::Args;
 use nexus_automation::{HookPoint, Program, Registration, check};
+use nexus_base::text::visible;
 use nexus_protocol::automations::AutomationRegister;
 use nexus_store::runtime::AutomationMode;
 use serde_json::Value;
@@ -13,7 +14,7 @@ use serde_json::Value;
 use super::way::{Way, mode};
 use crate::context::{Context, standing};
 use crate::failure::{Exit, Failure, Outcome};
-use crate::output::{self, single_line};
+use crate::output;
 
 /// Arguments of `nexus automation register`.
 #[derive(Debug, Args)]
@@ -140,10 +141,10 @@ fn registration(arguments: &Arguments) -> Result<Registration, Failure> {
 }
 
 fn show(program: &Program) -> Outcome {
-    output::line(&format!("file         {} ({} bytes)", single_line(&program.path), program.size))?;
+    output::line(&format!("file         {} ({} bytes)", visible::line(&program.path), program.size))?;
     output::line(&format!("hash         {}", program.hash))?;
     let runs = program.interpreter.as_deref().unwrap_or("the machine itself");
-    output::line(&format!("run by       {}", single_line(runs)))
+    output::line(&format!("run by       {}", visible::line(runs)))
 }
 
 fn agreed(arguments: &Arguments, program: &Program) -> Result<bool, Failure> {

@@ -97,7 +97,7 @@ fn workers_of_workers_are_seen_and_strangers_are_not() {
     let mut feed = feed();
     assert_eq!(
         feed.take(&dispatched(MAIN, "worker:a", "scan\nthe disk")),
-        vec![Show::Notice("worker 1: scan the disk".into())]
+        vec![Show::Notice("worker 1: scan ⏎ the disk".into())]
     );
     assert_eq!(
         feed.take(&dispatched("worker:a", "worker:b", "read")),

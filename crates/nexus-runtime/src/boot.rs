@@ -16,8 +16,8 @@ use nexus_process::FileRecord;
 use nexus_protocol::bus::BusBody;
 use nexus_store::runtime::BootEnd;
 use nexus_store::{OpenMode, Store, StoreError};
-use nexus_workspace::{Layout, StartOptions};
 use nexus_workspace::config::{self, Loaded, Overrides, Settings};
+use nexus_workspace::{Layout, StartOptions};
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 
@@ -62,7 +62,7 @@ where
     let mut signals = Signals::listen().map_err(StartError::Serve)?;
     let mut steps = Steps::default();
     let mut lock = steps.step("lock", || take_lock(&options.layout))?;
-    let swept = crate::left_over::sweep(&options.layout, &options.trust_folder);
+    let swept = nexus_maintenance::sweep(&options.layout, &options.trust_folder);
     if swept > 0 {
         tracing::info!(swept, "temporary files of writes that never ended were removed");
     }

@@ -1,18 +1,14 @@
 //! The daemon: boot order, eight-stage pipeline, reload, composition; status and trace reports;
 //! `init` as composition of the folder and its databases.
 
-pub mod backup;
 mod between;
 mod boot;
 mod bus;
 mod consent;
 mod control;
-pub mod doctor;
 mod engine;
 mod error;
 mod hooks;
-mod init;
-mod left_over;
 mod marks;
 mod memory_desk;
 mod memory_keeper;
@@ -36,6 +32,5 @@ pub use boot::{StartError, start};
 pub use bus::{Bus, BusReader};
 pub use control::{Caller, automation_view, fresh_id, invocation_view, now, sample};
 pub use error::RuntimeError;
-pub use init::{InitError, init};
 pub use memory_desk::MemoryDesk;
 pub use runtime::Runtime;

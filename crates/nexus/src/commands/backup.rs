@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 use nexus_base::clock::Timestamp;
-use nexus_runtime::backup::{BackupError, HomeFolder, backup};
+use nexus_maintenance::backup::{BackupError, HomeFolder, backup};
 
 use crate::context::Context;
 use crate::failure::{Failure, Outcome};

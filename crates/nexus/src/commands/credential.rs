@@ -11,6 +11,7 @@ use nexus_credentials::{
     AccountName, Breakage, CredentialFolder, Depth, FindError, Listed, Observer, Reference, Resolver,
     ServiceName, Storage, SyncRequest, boot_sync, keychain_sync,
 };
+use nexus_maintenance::doctor::SeenCredential;
 use nexus_protocol::control::answers::{CredentialsSynced, VerifiedCredentials, VerifiedView};
 use nexus_protocol::control::{CredentialsOf, Nothing};
 use nexus_protocol::methods::Method;
@@ -263,10 +264,15 @@ async fn ask_daemon<T: DeserializeOwned>(
 }
 
 /// Returns what the running daemon says of each credential, asking no provider.
-pub(crate) async fn daemon_saw(context: &Context) -> Option<Vec<VerifiedView>> {
+pub(crate) async fn daemon_saw(context: &Context) -> Option<Vec<SeenCredential>> {
     let of = CredentialsOf { name: None, look_only: true };
     let answer: VerifiedCredentials = ask_daemon(context, Method::CredentialsVerify, &of).await?;
-    Some(answer.credentials)
+    let seen = |one: VerifiedView| SeenCredential {
+        problem: one.reason.filter(|_| one.outcome != "present"),
+        reference: one.reference,
+        hint: one.hint,
+    };
+    Some(answer.credentials.into_iter().map(seen).collect())
 }
 
 fn flag(folder: &CredentialFolder, name: &str, error: Option<&str>) -> Outcome {

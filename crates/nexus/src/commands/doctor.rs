@@ -1,7 +1,7 @@
 //! `nexus doctor`: every part of a workspace looked at, and mended where that needs no decision.
 
 use clap::Args;
-use nexus_runtime::doctor::{Check, Condition, DoctorRequest, doctor};
+use nexus_maintenance::doctor::{Check, Condition, DoctorRequest, doctor};
 
 use crate::context::{Context, trust_folder};
 use crate::failure::{Failure, Outcome};

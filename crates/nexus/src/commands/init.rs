@@ -45,6 +45,6 @@ pub(crate) fn run(context: &Context, arguments: &Arguments) -> Outcome {
 
 /// Makes what is missing.
 pub(crate) fn make(layout: &Layout) -> Result<InitReport, Failure> {
-    nexus_runtime::init(layout, &trust_folder()?)
+    nexus_maintenance::init(layout, &trust_folder()?)
         .map_err(|error| Failure::caused(&error).maybe_hint(error.hint()))
 }

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use clap::Args;
-use nexus_runtime::backup::{RestoreRequest, restore};
+use nexus_maintenance::backup::{RestoreRequest, restore};
 
 use super::backup::failure;
 use crate::context::{Context, trust_folder};

@@ -13,7 +13,7 @@ const OLD: Duration = Duration::from_secs(60);
 const DEEPEST: u32 = 4;
 
 /// Removes what was left over in the root, under `state/` and among the trust records; returns how many.
-pub(crate) fn sweep(layout: &Layout, trusted: &TrustFolder) -> usize {
+pub fn sweep(layout: &Layout, trusted: &TrustFolder) -> usize {
     let mut removed = 0;
     look(layout.root(), 0, &mut removed);
     look(layout.state(), DEEPEST, &mut removed);

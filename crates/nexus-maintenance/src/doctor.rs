@@ -9,11 +9,21 @@ mod surroundings;
 use std::path::Path;
 
 use nexus_credentials::{Checked, Observer};
-use nexus_protocol::control::answers::VerifiedView;
 use nexus_workspace::Layout;
 use nexus_workspace::config::{self, Loaded, Overrides};
 use nexus_workspace::trust::{self, Trust, TrustFolder};
 use serde::Serialize;
+
+/// What a process that resolves credentials says of one of them.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SeenCredential {
+    /// Which one.
+    pub reference: String,
+    /// What is wrong with it.
+    pub problem: Option<String>,
+    /// What to do about it.
+    pub hint: Option<String>,
+}
 
 /// What to look at.
 #[derive(Debug, Clone, Copy)]
@@ -27,7 +37,7 @@ pub struct DoctorRequest<'a> {
     /// The person's home folder.
     pub home: Option<&'a Path>,
     /// What the running daemon says of each credential; without it only what this process sees is told.
-    pub daemon_saw: Option<&'a [VerifiedView]>,
+    pub daemon_saw: Option<&'a [SeenCredential]>,
     /// Whether to mend what can be mended.
     pub fix: bool,
 }
@@ -179,7 +189,7 @@ async fn credentials(request: &DoctorRequest<'_>, trust: Trust, checks: &mut Vec
             let total = checked.len();
             let mut bad = 0;
             for one in checked {
-                if let Some(problem) = one.reason.filter(|_| one.outcome != "present") {
+                if let Some(problem) = one.problem {
                     bad += 1;
                     let check = Check::new(
                         "credentials",
@@ -199,13 +209,11 @@ async fn credentials(request: &DoctorRequest<'_>, trust: Trust, checks: &mut Vec
     }
 }
 
-/// Shows what this process found as the daemon would show what it found.
-fn seen_here(checked: Vec<Checked>) -> Vec<VerifiedView> {
-    let view = |one: Checked| VerifiedView {
+fn seen_here(checked: Vec<Checked>) -> Vec<SeenCredential> {
+    let seen = |one: Checked| SeenCredential {
         reference: one.reference.to_string(),
-        outcome: if one.problem.is_some() { "not_visible" } else { "present" }.to_owned(),
-        reason: one.problem,
+        problem: one.problem,
         hint: one.hint.map(str::to_owned),
     };
-    checked.into_iter().map(view).collect()
+    checked.into_iter().map(seen).collect()
 }

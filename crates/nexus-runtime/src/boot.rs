@@ -22,10 +22,10 @@ use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 
 use crate::Runtime;
-use crate::recover::{self, Recovered};
 use crate::runtime::{BootNotes, SERVING, STOPPING};
 use crate::signals::{Ask, Signals};
 use nexus_base::error::chain;
+use nexus_pipeline::recover::{self, Recovered};
 
 use self::compose::compose;
 pub use self::error::StartError;
@@ -171,11 +171,11 @@ where
     runtime.shared.workshop.models.look_around();
     tokio::spawn(crate::memory_keeper::keep(
         runtime.shared.workshop.memory.clone(),
-        crate::memory_desk::beside(&options.layout),
+        nexus_pipeline::memory_desk::beside(&options.layout),
         runtime.shared.stopping.clone(),
     ));
     check_credentials(options);
-    runtime.take_up_automations();
+    runtime.shared.automations.take_up();
 
     let outcome = serve_until_stopped(&runtime, options, signals, serving, &ending).await;
     go_down(&runtime).await;

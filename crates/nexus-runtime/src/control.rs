@@ -18,10 +18,10 @@ mod skills;
 mod tokens;
 
 use nexus_identity::{Operation, Tokens};
+use nexus_pipeline::sessions::Wish;
 use nexus_protocol::control as wire;
 use nexus_protocol::control::answers::WorkspaceStatus;
 use nexus_protocol::methods::{Action, Method, Path};
-use nexus_session::Wish;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};

@@ -18,6 +18,8 @@ use nexus_workspace::{Layout, skills};
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
 use tokio::net::UnixStream;
 
+use nexus_pipeline::engine::ToolSockets;
+
 use crate::report::{self, StatusRequest};
 use nexus_base::error::chain;
 
@@ -37,10 +39,10 @@ pub(crate) struct RunCommands {
     pub(crate) runtime: tokio::runtime::Handle,
 }
 
-impl RunCommands {
-    /// Returns what opens a call's socket: the program's end; ours is served until it closes.
-    pub(crate) fn opener(self: &Arc<Self>) -> OpenRunSocket {
-        let commands = Arc::clone(self);
+impl ToolSockets for RunCommands {
+    /// The program gets one end; the other is served until it closes.
+    fn opener(self: Arc<Self>) -> OpenRunSocket {
+        let commands = self;
         Arc::new(move |provenance| {
             let (ours, theirs) = StdUnixStream::pair()?;
             ours.set_nonblocking(true)?;
@@ -56,7 +58,9 @@ impl RunCommands {
             Ok(theirs)
         })
     }
+}
 
+impl RunCommands {
     async fn serve(&self, stream: UnixStream, provenance: Provenance) -> io::Result<()> {
         let (read, mut write) = stream.into_split();
         let mut read = BufReader::new(read);

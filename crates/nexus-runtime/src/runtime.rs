@@ -8,24 +8,25 @@ use std::time::{Duration, Instant};
 use nexus_automation::HookPoint;
 use nexus_base::id::{RequestId, SessionLabel};
 use nexus_base::redact::Redactor;
+use nexus_pipeline::sessions::{Broker, Quiescence};
 use nexus_protocol::chat::{
     ChatAbort, ChatAborted, ChatAccepted, ChatHistory, ChatLine, ChatSend, ChatWaited, Speaker,
 };
 use nexus_protocol::status::{AdapterCounts, BootStep, Health, HealthReport, PipelineCounts, SessionView};
 use nexus_protocol::trace::{RequestSummary, RequestView};
-use nexus_session::{Broker, Quiescence};
 use nexus_store::Store;
 use nexus_store::agents::{HistoryLine, ItemKind, OutboxRecord, OutboxState};
 use subtle::ConstantTimeEq;
 use tokio_util::sync::CancellationToken;
 
 use crate::control::{Caller, Control};
-use crate::engine::Workshop;
-use crate::hooks::Automations;
-use crate::observer::Counters;
-use crate::pipeline::{self, Pipeline};
-use crate::questions::Questions;
-use crate::{Bus, BusReader, RuntimeError, report};
+use crate::report;
+use nexus_pipeline::engine::Workshop;
+use nexus_pipeline::hooks::Automations;
+use nexus_pipeline::observer::Counters;
+use nexus_pipeline::pipeline::{self, Pipeline};
+use nexus_pipeline::questions::Questions;
+use nexus_pipeline::{Bus, BusReader, RuntimeError};
 
 /// Lines of history given at most.
 const MOST_LINES: usize = 1_000;
@@ -286,11 +287,5 @@ const fn speaker(state: OutboxState) -> Speaker {
     match state {
         OutboxState::Final | OutboxState::Aborted => Speaker::Assistant,
         OutboxState::Error => Speaker::System,
-    }
-}
-
-impl From<nexus_store::StoreError> for RuntimeError {
-    fn from(error: nexus_store::StoreError) -> Self {
-        Self::Store { hint: error.hint(), message: nexus_base::error::chain(&error) }
     }
 }

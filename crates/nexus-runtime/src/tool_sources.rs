@@ -6,8 +6,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use nexus_project::ProjectTools;
 use nexus_protocol::tool::ToolSource;
 
-use crate::RuntimeError;
 use crate::runtime::Runtime;
+use nexus_pipeline::RuntimeError;
 
 /// Projects kept open, so that what is known about their history stays known.
 const MOST_KEPT: usize = 16;

@@ -7,25 +7,26 @@ use std::time::Instant;
 use nexus_base::id::{BootId, EntityId};
 use nexus_base::redact::Redactor;
 use nexus_memory::Memory;
+use nexus_pipeline::sessions::{Broker, BrokerLimits, BrokerParts};
 use nexus_process::FileRecord;
-use nexus_session::{Broker, BrokerLimits, BrokerParts};
 use nexus_store::Store;
 use nexus_store::agents::Overflow;
 use nexus_workspace::config::{DropPolicy, Settings};
 use tokio_util::sync::CancellationToken;
 
 use crate::control::Control;
-use crate::engine::Workshop;
-use crate::hooks::{self, Automations, Slot};
-use crate::observer::{Counters, Recorder};
-use crate::outfit::Outfit;
-use crate::pipeline::Pipeline;
-use crate::questions::Questions;
 use crate::run_socket::RunCommands;
 use crate::runtime::{STARTING, Shared};
-use crate::spending::Costs;
 use crate::{Bus, Runtime};
 use nexus_models::Models;
+use nexus_pipeline::consent::OwnerConsent;
+use nexus_pipeline::engine::Workshop;
+use nexus_pipeline::hooks::{self, Automations, Slot};
+use nexus_pipeline::observer::{Counters, Recorder};
+use nexus_pipeline::outfit::Outfit;
+use nexus_pipeline::pipeline::Pipeline;
+use nexus_pipeline::questions::Questions;
+use nexus_pipeline::spending::Costs;
 use nexus_workspace::StartOptions;
 
 pub(super) fn compose(
@@ -47,7 +48,7 @@ pub(super) fn compose(
         bus: bus.clone(),
         counters: Arc::clone(&counters),
         redactor: Arc::clone(&redactor),
-        streams: crate::streams::Streams::new(Arc::clone(&redactor)),
+        streams: nexus_pipeline::streams::Streams::new(Arc::clone(&redactor)),
         automations: Slot::default(),
     });
     let memory = Memory::new(store);
@@ -60,6 +61,13 @@ pub(super) fn compose(
         runtime: tokio::runtime::Handle::current(),
     });
     let limits = limits(&settings);
+    let questions = Arc::new(Questions::new(store.identity().clone(), bus.clone()));
+    let stopping = CancellationToken::new();
+    let consent = OwnerConsent {
+        questions: Arc::clone(&questions),
+        redactor: Arc::clone(&redactor),
+        stopping: stopping.clone(),
+    };
     let models = Models::new(options, &settings, store, Arc::clone(&redactor));
     let workshop = Arc::new(Workshop::new(
         options.layout.clone(),
@@ -67,6 +75,7 @@ pub(super) fn compose(
         (models, Costs::new(store.runtime().clone())),
         memory.clone(),
         (commands, Arc::clone(processes)),
+        consent,
         (options.home.clone(), options.trust_folder.clone()),
         Outfit::new(options, Arc::clone(&redactor), store.agents().clone()),
     ));
@@ -84,11 +93,10 @@ pub(super) fn compose(
     let broker = Broker::new(BrokerParts {
         agents: store.agents().clone(),
         boot: boot.clone(),
-        engine: Arc::clone(&workshop) as Arc<dyn nexus_session::Engine>,
-        observer: Arc::clone(&recorder) as Arc<dyn nexus_session::Observer>,
+        engine: Arc::clone(&workshop) as Arc<dyn nexus_pipeline::sessions::Engine>,
+        observer: Arc::clone(&recorder) as Arc<dyn nexus_pipeline::sessions::Observer>,
         limits,
     });
-    let questions = Arc::new(Questions::new(store.identity().clone(), bus.clone()));
     let pipeline = Arc::new(Pipeline::new(
         store.clone(),
         broker.clone(),
@@ -114,11 +122,10 @@ pub(super) fn compose(
             started,
             root: options.layout.root().to_owned(),
             notes: std::sync::Mutex::default(),
-            stopping: CancellationToken::new(),
+            stopping,
             control: Control::new(options.clone(), store.identity()),
         }),
     };
-    runtime.shared.workshop.consent.of(&runtime);
     runtime
 }
 

@@ -19,26 +19,6 @@ use crate::{Runtime, RuntimeError};
 const LONGEST_WAIT: Duration = Duration::from_secs(600);
 
 impl Runtime {
-    /// Puts a question to the owner, waits for the answer at most so long, and returns where it stands then, and what
-    /// the owner said with a no. Whatever is not approved is a no.
-    ///
-    /// # Errors
-    /// The question is wrong or could not be stored.
-    pub async fn ask_owner(
-        &self,
-        ask: Ask,
-        wait: Duration,
-    ) -> Result<(PermissionStatus, Option<String>), RuntimeError> {
-        match self.put_question(ask).await? {
-            Asked::Granted(_) => Ok((PermissionStatus::Approved, None)),
-            Asked::Open(request) => {
-                let id = &request.new.id;
-                let status = self.settled_question(id, wait).await?.status;
-                Ok((status, self.shared.questions.word(id)))
-            }
-        }
-    }
-
     pub(super) async fn approvals_list(&self, of: ApprovalsOf) -> Result<Value, RuntimeError> {
         self.expire_questions().await?;
         let limit = u32::try_from(rows(of.limit)?).unwrap_or(u32::MAX);

@@ -2,9 +2,9 @@
 
 use nexus_automation::HookPoint;
 use nexus_base::id::CompactionId;
+use nexus_pipeline::sessions::{Shortening, Wish};
 use nexus_protocol::control::{CompactionsOf, Named, SessionOf, SessionShortened};
 use nexus_protocol::status::Health;
-use nexus_session::{Shortening, Wish};
 use nexus_store::agents::Undone;
 use serde_json::{Value, json};
 
@@ -28,7 +28,7 @@ impl Runtime {
         let own = self.shared.pipeline.owner_session();
         let (session, is_own) = match of.session {
             Some(label) => {
-                let label = crate::pipeline::check_label(&label)?;
+                let label = nexus_pipeline::pipeline::check_label(&label)?;
                 let is_own = label == own;
                 (label, is_own)
             }

@@ -123,7 +123,7 @@ fn policies_of(settings: &Settings) -> Result<Vec<nexus_identity::Policy>, Strin
     for policy in &policies {
         let label = policy.routing.session.as_ref().and_then(|rule| rule.label.as_deref());
         if let Some(label) = label {
-            crate::pipeline::check_label(&SessionLabel::new(label))
+            nexus_pipeline::pipeline::check_label(&SessionLabel::new(label))
                 .map_err(|error| format!("acl.policies: policy {}: session.key: {error}", policy.name))?;
         }
     }

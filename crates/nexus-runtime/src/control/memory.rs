@@ -5,8 +5,8 @@ use nexus_protocol::methods::Method;
 use serde_json::Value;
 
 use super::{broken, missing, nothing, read, shown};
-use crate::memory_desk::MemoryDesk;
 use crate::{Runtime, RuntimeError};
+use nexus_pipeline::memory_desk::MemoryDesk;
 
 impl Runtime {
     pub(super) async fn memory_call(

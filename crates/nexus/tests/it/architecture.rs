@@ -15,7 +15,7 @@ const ROOMS: &[(&str, &[&str])] = &[
     ("base", &[]),
     ("protocol", &["base"]),
     ("process", &["base"]),
-    ("net", &["base"]),
+    ("net", &[]),
     ("workspace", &["base"]),
     ("store", &["base"]),
     ("kernel", &["base"]),
@@ -28,14 +28,11 @@ const ROOMS: &[(&str, &[&str])] = &[
     ("guide", &["base", "protocol", "llm"]),
     ("models", &["base", "protocol", "net", "workspace", "store", "credentials", "llm", "guide"]),
     ("maintenance", &["base", "process", "workspace", "store", "credentials", "models"]),
-    ("agent", &["base", "protocol", "workspace", "process", "net", "llm", "memory", "project", "identity"]),
-    ("session", &["base", "protocol", "store", "agent", "identity"]),
-    ("automation", &["base", "protocol", "workspace", "store", "process", "memory", "agent"]),
-    ("adapter", &["base", "protocol", "store", "process"]),
-    ("mcp", &["base", "protocol", "process", "net"]),
-    ("client", &["base", "protocol"]),
+    ("agent", &["base", "protocol", "process", "net", "workspace", "llm", "memory", "project"]),
+    ("automation", &["base", "process", "workspace", "store", "memory"]),
+    ("adapter", &["base", "protocol", "process", "store"]),
     (
-        "runtime",
+        "pipeline",
         &[
             "base",
             "protocol",
@@ -48,18 +45,34 @@ const ROOMS: &[(&str, &[&str])] = &[
             "identity",
             "memory",
             "project",
-            "guide",
+            "models",
+            "agent",
+            "automation",
+        ],
+    ),
+    ("mcp", &["protocol"]),
+    ("client", &["base", "protocol"]),
+    (
+        "runtime",
+        &[
+            "base",
+            "protocol",
+            "process",
+            "workspace",
+            "store",
+            "credentials",
+            "identity",
+            "memory",
+            "project",
             "models",
             "maintenance",
             "agent",
-            "session",
             "automation",
-            "adapter",
-            "mcp",
+            "pipeline",
         ],
     ),
-    ("bindings", &["base", "workspace", "project", "client"]),
-    ("server", &["runtime", "protocol", "mcp"]),
+    ("bindings", &["base", "workspace", "project"]),
+    ("server", &["protocol", "mcp", "runtime"]),
 ];
 
 /// Libraries that only the named packages may depend on.
@@ -195,6 +208,33 @@ fn every_edge_between_rooms_is_in_the_table() {
         }
     }
     nothing(&found, "edges that the table in architecture.rs lacks");
+}
+
+#[test]
+fn what_a_crate_declares_it_uses() {
+    let files = rust_files();
+    let mut found = Vec::new();
+    for package in packages() {
+        let own: Vec<&RustFile> = files.iter().filter(|file| file.package() == package.name).collect();
+        // Text and not code: a name in a macro or an attribute is a use as well.
+        let names = |file: &&RustFile, name: &str| !places(&file.path, &file.text, &[name]).is_empty();
+        for dependency in &package.dependencies {
+            let name = dependency.name.replace('-', "_");
+            let used = own.iter().filter(|file| dependency.development || !file.path.contains("/tests/"));
+            if !used.clone().any(|file| names(file, &name)) {
+                found.push(format!("{} declares {}", package.name, dependency.name));
+            }
+        }
+        let Some(row) = ROOMS.iter().find(|(room, _)| package.name == format!("nexus-{room}")) else {
+            continue;
+        };
+        for used in row.1 {
+            if !package.dependencies.iter().any(|dependency| dependency.name == format!("nexus-{used}")) {
+                found.push(format!("the table lists {} → {used}", row.0));
+            }
+        }
+    }
+    nothing(&found, "declared and used by nobody");
 }
 
 #[test]

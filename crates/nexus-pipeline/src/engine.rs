@@ -1,0 +1,358 @@
+//! Puts agents together: the model in use, each role's tools, and the frame of each message.
+
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use crate::sessions::{AgentRequest, AssignRequest, Assigned, Engine, Framer};
+use arc_swap::ArcSwap;
+use async_trait::async_trait;
+use nexus_agent::ports::{Approve, Hooks, Spending};
+use nexus_agent::tools::{FileAccess, FileTools, OpenRunSocket, Shell, ShellSetup};
+use nexus_agent::{Agent, AgentParts, Assignment, Limits, Prompts, Role, Toolbox};
+use nexus_base::clock::{Timestamp, local_zone_name};
+use nexus_base::error::chain;
+use nexus_base::file::FileError;
+use nexus_memory::Memory;
+use nexus_process::{FileRecord, GroupRecord};
+use nexus_project::catalog::ModelTier;
+use nexus_protocol::framing::{Frame, Kind, key};
+use nexus_store::agents::ItemKind;
+use nexus_workspace::config::Settings;
+use nexus_workspace::persona::Persona;
+use nexus_workspace::skills::OfferedSkills;
+use nexus_workspace::trust::TrustFolder;
+use nexus_workspace::watched::Watched;
+use nexus_workspace::{Layout, persona};
+
+use crate::consent::OwnerConsent;
+use crate::hooks::{OwnWork, Slot};
+use crate::memory_desk;
+use crate::outfit::{Outfit, bash_network};
+use crate::projects::{Bound, Projects};
+use crate::spending::Costs;
+use crate::turn_model;
+use nexus_models::Models;
+
+/// Said once when an onboarded workspace has no credentials.
+const CREDENTIAL_NOTE: &str =
+    "no credentials are known yet; offering `nexus credential scan` through a worker may help";
+
+/// Folder under `state/` that commands of workers see as their home: caches, git's name, nothing else.
+const TOOL_HOME: &str = "tool-home";
+
+/// Serves `nexus …` inside a tool call.
+pub trait ToolSockets: std::fmt::Debug + Send + Sync {
+    /// Returns what opens the socket of one call.
+    fn opener(self: Arc<Self>) -> OpenRunSocket;
+}
+
+/// Everything agents are made of.
+#[derive(Debug)]
+pub struct Workshop {
+    pub(crate) layout: Layout,
+    pub settings: ArcSwap<Settings>,
+    pub models: Models,
+    pub memory: Memory,
+    sockets: Arc<dyn ToolSockets>,
+    processes: Arc<FileRecord>,
+    owner_home: PathBuf,
+    skills: OfferedSkills,
+    outfit: Outfit,
+    pub(crate) costs: Costs,
+    prompts: Arc<Prompts>,
+    /// What the settings name, and the persona that was found for it.
+    current_persona: Watched<(Option<String>, Option<Persona>)>,
+    consent: OwnerConsent,
+    pub automations: Slot,
+    pub projects: Arc<Projects>,
+    zone: String,
+    /// A note for the next message of a person, taken by the first one.
+    note: Arc<Mutex<Option<String>>>,
+}
+
+impl Workshop {
+    pub fn new(
+        layout: Layout,
+        settings: Settings,
+        (models, costs): (Models, Costs),
+        memory: Memory,
+        (sockets, processes): (Arc<dyn ToolSockets>, Arc<FileRecord>),
+        consent: OwnerConsent,
+        (owner_home, trust): (PathBuf, TrustFolder),
+        outfit: Outfit,
+    ) -> Self {
+        Self {
+            skills: OfferedSkills::new(layout.clone(), trust),
+            outfit,
+            costs,
+            prompts: Arc::default(),
+            current_persona: Watched::default(),
+            consent,
+            automations: Slot::default(),
+            projects: Arc::new(Projects::new(layout.clone(), owner_home.clone(), memory.clone())),
+            layout,
+            settings: ArcSwap::from_pointee(settings),
+            models,
+            memory,
+            sockets,
+            processes,
+            owner_home,
+            zone: local_zone_name(),
+            note: Arc::default(),
+        }
+    }
+
+    /// Returns the settings in force.
+    pub fn settings(&self) -> Arc<Settings> {
+        self.settings.load_full()
+    }
+
+    /// Returns the active persona's slug; empty before onboarding.
+    pub fn persona_name(&self) -> String {
+        self.persona().map(|persona| persona.slug.as_str().to_owned()).unwrap_or_default()
+    }
+
+    /// Tells whether a folder of that name holds a persona.
+    pub(crate) fn has_persona(&self, name: &str) -> bool {
+        let is_folder_name = persona::Slug::from_name(name).is_some_and(|slug| slug.as_str() == name);
+        let found = is_folder_name && self.layout.agents().join(name).join("IDENTITY.md").is_file();
+        if !found {
+            tracing::warn!(
+                persona = name,
+                "a policy names a persona that does not exist; the usual one answers"
+            );
+        }
+        found
+    }
+
+    /// Returns the settings as a session sees them: one that a policy gave a persona speaks as that one.
+    fn settings_of(&self, request: &AgentRequest<'_>) -> Arc<Settings> {
+        let kept: serde_json::Value =
+            serde_json::from_str(&request.session.settings_json).unwrap_or_default();
+        match kept["persona"].as_str() {
+            Some(persona) => {
+                let mut settings = Settings::clone(&self.settings());
+                settings.agent.id = Some(persona.to_owned());
+                Arc::new(settings)
+            }
+            None => self.settings(),
+        }
+    }
+
+    fn persona(&self) -> Option<Persona> {
+        let settings = self.settings();
+        let read = || {
+            let persona = persona::active_persona(&self.layout, &settings)?;
+            Ok::<_, FileError>(((settings.agent.id.clone(), persona), persona::sources(&self.layout)))
+        };
+        let mut current = self.current_persona.get(read);
+        if current.as_ref().is_ok_and(|(id, _)| *id != settings.agent.id) {
+            self.current_persona.forget();
+            current = self.current_persona.get(read);
+        }
+        current.map(|(_, persona)| persona).unwrap_or_else(|error| {
+            tracing::warn!(%error, "the persona could not be read");
+            None
+        })
+    }
+
+    /// Leaves the one-time reminder about credentials for the next message.
+    pub fn remind_of_credentials(&self) {
+        *self.note.lock().unwrap_or_else(PoisonError::into_inner) = Some(CREDENTIAL_NOTE.to_owned());
+    }
+
+    /// Returns the model the settings name for roles of a tier.
+    fn model_of(&self, tier: ModelTier) -> Option<String> {
+        let tiers = &self.settings().models.tiers;
+        match tier {
+            ModelTier::High => tiers.high.clone(),
+            ModelTier::Standard => tiers.standard.clone(),
+        }
+    }
+
+    fn limits(&self) -> Limits {
+        let budgets = &self.settings().budgets;
+        Limits {
+            steps: budgets.model_steps_per_turn,
+            tokens: budgets.tokens_per_turn,
+            identical_calls: budgets.identical_calls,
+            run_tokens: budgets.tokens_per_run,
+            day_tokens: budgets.tokens_per_day,
+            day_micro_usd: micro_usd(budgets.usd_per_day),
+            ..Limits::default()
+        }
+    }
+}
+
+#[async_trait]
+impl Engine for Workshop {
+    fn speaker(&self) -> String {
+        self.persona().map(|persona| persona.name).unwrap_or_default()
+    }
+
+    fn agent(&self, request: &AgentRequest<'_>) -> Result<Agent, String> {
+        if let Some(own) = OwnWork::of(&request.session.label, &self.layout) {
+            return self.automation(&own, request);
+        }
+        let bound = Bound::of(&request.session.settings_json);
+        let project = self.projects.of(&request.session.settings_json)?;
+        let folder = project.as_ref().map(|project| self.projects.task_folder(project));
+        let files = self.file_tools(request.role, folder.as_deref().unwrap_or_else(|| self.layout.home()))?;
+        let mut toolbox = self.outfit.dress(request.role, files, &self.settings(), |files| {
+            Toolbox::new(request.role, files, self.memory.seen_by(memory_desk::viewer(request)))
+        })?;
+        if let Some(project) = &project {
+            toolbox = toolbox.project(self.projects.tool(request.role, project, &bound)?);
+        }
+        toolbox = toolbox.without(&self.projects.removed_tools(&bound));
+        Ok(Agent::new(AgentParts {
+            layout: self.layout.clone(),
+            settings: self.settings_of(request),
+            model: self.models.of_turn(&turn_model::of(request))?,
+            toolbox,
+            limits: self.limits(),
+            window: self.costs.window(
+                &self.models.table(),
+                &self.models.name_of(&turn_model::of(request)),
+                &self.settings(),
+            ),
+            assignment: Assignment { task: request.session.task.clone(), role: self.projects.role(&bound) },
+            prompts: Arc::clone(&self.prompts),
+        }))
+    }
+
+    fn spending(&self, request: &AgentRequest<'_>) -> Arc<dyn Spending> {
+        self.costs.of(self.models.table(), &self.models.name_of(&turn_model::of(request)), request)
+    }
+
+    fn hooks(&self, request: &AgentRequest<'_>) -> Arc<dyn Hooks> {
+        if let Some(own) = OwnWork::of(&request.session.label, &self.layout) {
+            return Arc::new(own);
+        }
+        // The project's rules first: what they refuse is no automation's business.
+        let mut around: Vec<Arc<dyn Hooks>> = self.projects.around(request).into_iter().collect();
+        if let Some(automations) = self.automations.get() {
+            around.push(Arc::new(automations.around(request)));
+        }
+        Arc::new(around)
+    }
+
+    async fn assign(&self, request: &AssignRequest<'_>) -> Result<Assigned, String> {
+        if let Some(model) = request.model {
+            self.models.named(model)?;
+        }
+        let mut assigned = self.projects.assign(request).await?;
+        if request.model.is_none() {
+            let wanted = self.projects.tier(&assigned.settings).and_then(|tier| self.model_of(tier));
+            let parents = turn_model::named_in(&request.session.settings_json);
+            if let Some(model) = wanted {
+                assigned.settings["tier_model"] = model.into();
+            } else if let Some(model) = parents {
+                assigned.settings["model"] = model.into();
+            }
+        }
+        Ok(assigned)
+    }
+
+    fn approver(&self, request: &AgentRequest<'_>) -> Arc<dyn Approve> {
+        let patience = self.settings().tools.approval_timeout;
+        Arc::new(self.consent.in_run(&request.item.new.root_request_id, patience))
+    }
+
+    fn framer(&self) -> Framer {
+        // What nobody accepted is not offered: an assistant follows what it is told of.
+        let skills = self.skills.names().unwrap_or_else(|error| {
+            tracing::warn!(%error, "the skills could not be listed");
+            Vec::new()
+        });
+        let (zone, model) = (self.zone.clone(), self.models.name().to_string());
+        let (skills, note) = (skills.join(", "), Arc::clone(&self.note));
+        Box::new(move |item| {
+            let mut frame = Frame::new(kind_of(item.new.kind))
+                .with(key::TIME, &Timestamp::now().to_local_rfc3339())
+                .with(key::ZONE, &zone);
+            // Written by us at admission; a row that does not parse only loses its facts.
+            let facts: Vec<(String, String)> = serde_json::from_str(&item.new.frame_json).unwrap_or_default();
+            for (name, value) in &facts {
+                frame = frame.with(name, value);
+            }
+            // The message may have named another one.
+            if !facts.iter().any(|(name, _)| name == key::MODEL) {
+                frame = frame.with(key::MODEL, &model);
+            }
+            if !skills.is_empty() {
+                frame = frame.with(key::SKILLS, &skills);
+            }
+            if item.new.kind == ItemKind::Message
+                && let Some(note) = note.lock().unwrap_or_else(PoisonError::into_inner).take()
+            {
+                frame = frame.with(key::NOTE, &note);
+            }
+            frame.render()
+        })
+    }
+}
+
+const fn kind_of(kind: ItemKind) -> Kind {
+    match kind {
+        ItemKind::Message => Kind::Message,
+        ItemKind::Task => Kind::Task,
+        ItemKind::WorkerResult => Kind::WorkerResult,
+        ItemKind::AgentMessage => Kind::AgentMessage,
+        ItemKind::System => Kind::System,
+    }
+}
+
+impl Workshop {
+    /// Returns an automation's own agent.
+    fn automation(&self, own: &OwnWork, request: &AgentRequest<'_>) -> Result<Agent, String> {
+        Ok(Agent::new(AgentParts {
+            layout: self.layout.clone(),
+            settings: self.settings(),
+            model: self.models.current(),
+            toolbox: self.outfit.hide(own.toolbox(&self.layout, self.memory.clone(), request.item)?),
+            limits: self.limits(),
+            window: self.costs.window(&self.models.table(), &self.models.name(), &self.settings()),
+            assignment: own.assignment(),
+            prompts: Arc::clone(&self.prompts),
+        }))
+    }
+
+    fn file_tools(&self, role: Role, folder: &Path) -> Result<FileTools, String> {
+        match role {
+            Role::Manager => {
+                let access = FileAccess::manager_at(&self.layout).map_err(|error| chain(&error))?;
+                Ok(FileTools::manager(access))
+            }
+            Role::Worker => {
+                // Identity files are written by onboarding's workers only, in whatever order and however often
+                // they have to begin again.
+                let stage = persona::onboarding(&self.layout).map_err(|error| chain(&error))?;
+                let access = FileAccess::worker_at(&self.layout, folder, &stage.writable())
+                    .map_err(|error| chain(&error))?;
+                Ok(FileTools::worker(access, Some(self.shell(stage.writable(), folder)?)))
+            }
+        }
+    }
+
+    fn shell(&self, identity: Vec<PathBuf>, folder: &Path) -> Result<Shell, String> {
+        let setup = ShellSetup {
+            root: self.layout.root().to_owned(),
+            task_folder: folder.to_owned(),
+            owner_home: self.owner_home.clone(),
+            private_home: self.layout.state().join(TOOL_HOME),
+            identity,
+            network: bash_network(&self.settings()),
+        };
+        let shell = Shell::at(&self.layout, &setup).map_err(|error| chain(&error))?;
+        Ok(shell
+            .run_socket(Arc::clone(&self.sockets).opener())
+            .record(Arc::clone(&self.processes) as Arc<dyn GroupRecord>))
+    }
+}
+
+/// Turns dollars into millionths of one; settings keep them between nothing and a million.
+#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a bounded, positive amount")]
+fn micro_usd(dollars: f64) -> u64 {
+    (dollars.max(0.0) * 1_000_000.0).round() as u64
+}

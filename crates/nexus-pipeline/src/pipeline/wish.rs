@@ -1,0 +1,206 @@
+//! What a person asks for besides the words, and whether they may.
+
+use std::path::PathBuf;
+
+use nexus_base::id::{EventId, RequestId, SessionLabel, to_hex};
+use nexus_identity::{QueueRule, Routing};
+use nexus_project::Project;
+use nexus_protocol::chat::{
+    ChatAccepted, ChatSend, LONGEST_IDEMPOTENCY_KEY, LONGEST_MESSAGE, QueueMode as WireQueueMode,
+};
+use nexus_store::agents::{ItemKind, ItemMode};
+use nexus_store::events::AcceptedEvent;
+use nexus_workspace::config::QueueMode;
+use serde_json::{Value, json};
+use sha2::{Digest, Sha256};
+
+use super::Pipeline;
+use crate::RuntimeError;
+
+/// Longest session label a person may name.
+const LONGEST_LABEL: usize = 200;
+
+/// What a person asked for besides the words, kept with the event so that a restart can go on.
+#[derive(Debug, Clone)]
+pub(super) struct Wish {
+    pub(super) session: SessionLabel,
+    pub(super) mode: ItemMode,
+    pub(super) kind: ItemKind,
+    /// Who sent it, as questions about it name them.
+    pub(super) caller: String,
+    /// The project the conversation has, if this begins it.
+    pub(super) project: Option<PathBuf>,
+    /// The model that answers, by its whole name.
+    pub(super) model: Option<String>,
+}
+
+impl Wish {
+    /// Returns what is kept with the event.
+    pub(super) fn to_json(&self) -> Value {
+        json!({
+            "session": self.session.as_str(),
+            "mode": self.mode.as_str(),
+            "kind": self.kind.as_str(),
+            "caller": self.caller,
+            "project": self.project,
+            "model": self.model,
+        })
+    }
+
+    /// Reads what was kept with an event.
+    pub(super) fn of(accepted: &AcceptedEvent, owner_session: impl FnOnce() -> SessionLabel) -> Self {
+        let text = |name: &str| {
+            let metadata = accepted.event.body.metadata.as_ref()?;
+            metadata.get(name)?.as_str().map(str::to_owned)
+        };
+        Self {
+            session: text("session").map_or_else(owner_session, SessionLabel::new),
+            mode: match text("mode").as_deref() {
+                Some("interrupt") => ItemMode::Interrupt,
+                Some("collect") => ItemMode::Collect,
+                Some(_) | None => ItemMode::Followup,
+            },
+            kind: match text("kind").as_deref() {
+                Some("system") => ItemKind::System,
+                Some(_) | None => ItemKind::Message,
+            },
+            caller: text("caller").unwrap_or_else(|| "owner".to_owned()),
+            project: text("project").map(PathBuf::from),
+            model: text("model"),
+        }
+    }
+
+    /// Returns the wish as the policies that let it in would have it.
+    pub(super) fn routed(&self, routing: &Routing) -> Self {
+        let label = routing.session.as_ref().and_then(|rule| rule.label.as_deref());
+        Self {
+            session: label.map_or_else(|| self.session.clone(), SessionLabel::new),
+            mode: match routing.queue {
+                Some(QueueRule::Interrupt) => ItemMode::Interrupt,
+                Some(QueueRule::Followup) => ItemMode::Followup,
+                Some(QueueRule::Collect) => ItemMode::Collect,
+                None => self.mode,
+            },
+            kind: self.kind,
+            caller: self.caller.clone(),
+            project: self.project.clone(),
+            model: self.model.clone(),
+        }
+    }
+}
+
+impl Pipeline {
+    /// Checks a message and reads what is asked for with it.
+    pub(super) fn read_wish(
+        &self,
+        send: &ChatSend,
+        kind: ItemKind,
+        caller: &str,
+    ) -> Result<Wish, RuntimeError> {
+        if send.message.trim().is_empty() {
+            return Err(invalid("the message is empty", None));
+        }
+        if send.message.len() > LONGEST_MESSAGE {
+            return Err(invalid(
+                &format!("the message has {} bytes; the most is {LONGEST_MESSAGE}", send.message.len()),
+                Some("put long material into a file under home/ and say where it is"),
+            ));
+        }
+        if let Some(key) = &send.idempotency_key
+            && (key.is_empty() || key.len() > LONGEST_IDEMPOTENCY_KEY || key.chars().any(char::is_control))
+        {
+            return Err(invalid(
+                &format!("idempotencyKey must have 1 to {LONGEST_IDEMPOTENCY_KEY} printable characters"),
+                None,
+            ));
+        }
+        // A project opens a folder to workers; whose folders these are decides.
+        if send.project.is_some() && caller != "owner" {
+            return Err(RuntimeError::Forbidden { reason: "only the owner opens projects".to_owned() });
+        }
+        let named = send.project.as_deref().map(|path| self.workshop.projects.named(path)).transpose();
+        let named = named.map_err(|problem| invalid(&problem, Some("name the folder of a repository")))?;
+        let session = match (&send.session, &named) {
+            (Some(label), _) => check_label(label)?,
+            (None, Some(root)) => SessionLabel::new(Project::conversation(root)),
+            (None, None) => self.owner_session(),
+        };
+        let project = named.or_else(|| self.workshop.projects.around_home());
+        let mode = match send.queue_mode {
+            Some(WireQueueMode::Interrupt | WireQueueMode::Steer) => ItemMode::Interrupt,
+            Some(WireQueueMode::Followup | WireQueueMode::Queue) => ItemMode::Followup,
+            Some(WireQueueMode::Collect) => ItemMode::Collect,
+            None => configured_mode(self.workshop.settings().queue.mode),
+        };
+        let model = send.model.as_deref().map(|wanted| self.workshop.models.choosable(wanted)).transpose();
+        let model = model.map_err(|problem| {
+            invalid(
+                &problem,
+                Some("`nexus models` shows what is in use; `models.table` describes more of them"),
+            )
+        })?;
+        Ok(Wish { session, mode, kind, caller: caller.to_owned(), project, model })
+    }
+}
+
+/// Answers a message that came before.
+pub(super) fn duplicate(
+    request_id: RequestId,
+    event_id: EventId,
+    session: SessionLabel,
+    same_body: bool,
+) -> Result<ChatAccepted, RuntimeError> {
+    if same_body {
+        return Ok(ChatAccepted { request_id, event_id, session, duplicate: true });
+    }
+    Err(invalid(
+        "this idempotencyKey was used before with another body",
+        Some("use a new key for a new message"),
+    ))
+}
+
+const fn configured_mode(mode: QueueMode) -> ItemMode {
+    match mode {
+        QueueMode::Interrupt | QueueMode::Steer => ItemMode::Interrupt,
+        QueueMode::Followup | QueueMode::Queue => ItemMode::Followup,
+        QueueMode::Collect => ItemMode::Collect,
+    }
+}
+
+/// Checks a session label a person named: a family, a colon, a name.
+pub fn check_label(label: &SessionLabel) -> Result<SessionLabel, RuntimeError> {
+    let text = label.as_str();
+    let well_formed = text.len() <= LONGEST_LABEL
+        && text.split_once(':').is_some_and(|(family, name)| {
+            !family.is_empty() && !name.is_empty() && family.bytes().all(|byte| byte.is_ascii_lowercase())
+        })
+        && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b':' | b'-' | b'_' | b'.'));
+    if !well_formed {
+        return Err(invalid(
+            &format!("{text:?} is not a session label"),
+            Some(
+                "labels look like chat:garden: a family in small letters, a colon, then letters, digits, - _ . :",
+            ),
+        ));
+    }
+    if matches!(label.as_str().split(':').next(), Some("worker" | "system" | "meeseeks")) {
+        return Err(RuntimeError::Forbidden {
+            reason: format!("{text} is run by the daemon; talk to your assistant instead"),
+        });
+    }
+    Ok(label.clone())
+}
+
+fn invalid(message: &str, hint: Option<&str>) -> RuntimeError {
+    RuntimeError::Invalid { message: message.to_owned(), hint: hint.map(str::to_owned) }
+}
+
+/// Returns the hash by which the same body is known again.
+pub(super) fn hash(send: &ChatSend) -> String {
+    // Everything that would make it another request; the key itself is what it is compared under.
+    let mut body =
+        vec![json!(send.message), json!(send.session), json!(send.project), json!(send.queue_mode)];
+    body.extend(send.model.as_ref().map(|model| json!(model)));
+    let body = Value::Array(body);
+    to_hex(&Sha256::digest(body.to_string().as_bytes()))
+}

@@ -1,0 +1,55 @@
+//! What a turn already has behind it when it begins: what its items carry and what its session read.
+
+use std::sync::Arc;
+
+use nexus_agent::{Role, Taint};
+use nexus_protocol::framing::key;
+use nexus_store::StoreError;
+use nexus_store::agents::{Agents, ClaimedTurn, Item, ItemKind, TaintedTurn};
+
+/// Finds out what a turn is tainted by, and writes that down before anything of it is told to a model.
+pub(crate) async fn standing(
+    agents: &Agents,
+    claimed: &ClaimedTurn,
+    role: Role,
+) -> Result<Arc<Taint>, StoreError> {
+    let carried: Vec<String> = claimed.items.iter().filter_map(carried).collect();
+    let known = claimed.turn.taint.iter().chain(&carried).map(String::as_str);
+    let taint = Taint::new(known);
+    // What an automation does for itself is one run each time, and has no past.
+    if claimed.turn.parent.is_some()
+        && !crate::sessions::past::is_forgetful(&claimed.session.label)
+        && let Some(earlier) = agents.newest_taint(&claimed.session.label).await?
+        && earlier.id != claimed.turn.id
+    {
+        inherit(&taint, &earlier, claimed, role);
+    }
+    if let Some(sources) = taint.stored().filter(|sources| Some(sources) != claimed.turn.taint.as_ref()) {
+        agents.taint_turn(&claimed.turn.id, sources).await?;
+    }
+    Ok(Arc::new(taint))
+}
+
+/// A worker's session is one run. A manager's goes on with the run unless a person speaks: then it is a new
+/// one, in the shadow of the old.
+fn inherit(taint: &Taint, earlier: &TaintedTurn, claimed: &ClaimedTurn, role: Role) {
+    let follows = claimed.turn.parent.as_ref() == Some(&earlier.id);
+    let somebody_spoke = claimed.items.iter().any(|item| item.new.kind == ItemKind::Message);
+    let same_run = match role {
+        Role::Worker => true,
+        Role::Manager => follows && !somebody_spoke,
+    };
+    for source in earlier.sources.lines() {
+        if same_run {
+            taint.add(source);
+        } else {
+            taint.shadow(source);
+        }
+    }
+}
+
+fn carried(item: &Item) -> Option<String> {
+    // Written by us; a row that does not parse carries nothing readable.
+    let facts: Vec<(String, String)> = serde_json::from_str(&item.new.frame_json).unwrap_or_default();
+    facts.into_iter().find(|(name, _)| name == key::UNTRUSTED).map(|(_, sources)| sources)
+}

@@ -15,6 +15,7 @@ mod harness;
 mod instance;
 mod manual;
 mod measure;
+mod old_workspace;
 mod random;
 mod schemas;
 mod soak;
@@ -55,6 +56,8 @@ enum Task {
     },
     /// Tries the bindings in the real harnesses against a scripted model; installs them from npm.
     HarnessE2e(harness::Options),
+    /// Makes a workspace with an older build and kills it with everything under way, to be kept as a fixture.
+    OldWorkspace(old_workspace::Options),
     /// Runs a loop for as long as it takes to trust it.
     #[command(subcommand)]
     Soak(soak::Soak),
@@ -70,6 +73,7 @@ fn main() -> Result<()> {
         Task::Bench(bench) => bench::run(&bench),
         Task::Transcript { binary } => transcript::write(binary.as_deref()),
         Task::HarnessE2e(options) => harness::run(&options),
+        Task::OldWorkspace(options) => old_workspace::write(&options),
         Task::Soak(soak) => soak::run(soak),
     }
 }

@@ -12,6 +12,8 @@ pub mod http;
 pub mod load;
 pub mod model;
 mod run;
+pub mod scenario;
+pub mod script;
 mod until;
 pub mod witness;
 mod workspace;

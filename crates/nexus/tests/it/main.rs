@@ -48,6 +48,8 @@ mod models_are_chosen;
 mod models_converse;
 mod models_in_trouble;
 mod onboarding_survives;
+mod old_workspace_opens;
+mod old_workspace_words;
 mod project_at_a_terminal;
 mod project_catalog;
 mod project_commands;

@@ -16,7 +16,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::estimate::Calibration;
 use crate::history::{Past, PastMessage, PastTurn, summary_text};
-use crate::tools::Artifacts;
+use nexus_tools::Artifacts;
 
 pub use self::asked::{AskedToCompact, Shortened};
 use self::extract::head_and_tail;

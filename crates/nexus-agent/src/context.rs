@@ -4,26 +4,18 @@
 //! words. They are kept with the turn, so that history repeats the very bytes that were sent and a
 //! resumed turn asks nobody again.
 
-use nexus_memory::{Memory, Provenance, RecallRequest, Scope};
 use nexus_protocol::framing::{self, Kind};
 use serde::{Deserialize, Serialize};
 
 use crate::history::PastMessage;
-use crate::ports::{Enrichment, LedgerError};
+use crate::ports::Enrichment;
 use crate::prompt::{PromptPart, SystemPrompt};
-use crate::relevance;
-use crate::turn::{Agent, Role, TurnInput};
+use crate::turn::{Agent, TurnInput};
+use nexus_tools::ports::LedgerError;
+use nexus_tools::{RememberedFact, Role};
 
 /// Name of the block that holds what was remembered.
 const MEMORY_BLOCK: &str = "memory_context";
-/// Most facts that are looked up by the runtime itself.
-const MOST_FACTS: usize = 3;
-/// Facts looked at for them.
-const CANDIDATES: usize = 8;
-/// Nearness in meaning from which a fact is about a message although they share no word.
-const NEAR: f64 = 0.6;
-/// Longest fact in a message, in characters.
-const LONGEST_FACT: usize = 220;
 /// Longest addition of one automation, in bytes.
 const LONGEST_ADDITION: usize = 8_000;
 
@@ -69,17 +61,6 @@ pub struct SizedCount {
     pub bytes: usize,
 }
 
-/// A fact that was put before a message.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct RememberedFact {
-    /// The fact.
-    pub id: String,
-    /// How well it fitted.
-    pub score: f64,
-    /// What was sent.
-    pub text: String,
-}
-
 impl ContextRecord {
     /// Notes the system prompt.
     pub(crate) fn note_prompt(&mut self, prompt: &SystemPrompt) {
@@ -103,7 +84,7 @@ impl Agent {
         let mut rich = frame.clone();
         let is_message = framing::split(frame).0.kind() == Some(Kind::Message);
         if input.role == Role::Manager && is_message {
-            record.memory = remembered(self.parts.toolbox.memory(), &input.facts.words).await;
+            record.memory = self.parts.toolbox.remembered(&input.facts.words).await;
             if !record.memory.is_empty() {
                 let lines: Vec<String> =
                     record.memory.iter().map(|fact| format!("- {}", fact.text)).collect();
@@ -132,33 +113,4 @@ impl Agent {
         }
         Ok(())
     }
-}
-
-/// Looks up what is known about a message; a memory that does not answer is no reason to fail.
-async fn remembered(memory: &Memory, words: &str) -> Vec<RememberedFact> {
-    let Some(query) = relevance::Query::of(words) else { return Vec::new() };
-    let request = RecallRequest::new(words).limit(CANDIDATES).scope(Scope::FACTS);
-    let found = match memory.recall(request).await {
-        Ok(answer) => answer.items,
-        Err(error) => {
-            tracing::warn!(%error, "memory did not answer");
-            return Vec::new();
-        }
-    };
-    let mut facts: Vec<RememberedFact> = found
-        .iter()
-        // What nobody vouches for is only told to those who ask for it.
-        .filter(|fact| fact.provenance != Provenance::Untrusted)
-        .filter_map(|fact| {
-            let near = fact.why.dense >= NEAR;
-            let score = query.fit(&fact.text).or(near.then_some(fact.why.dense))?;
-            let moment = fact.as_of.to_local_rfc3339();
-            let text = nexus_base::text::shorten(&fact.text, LONGEST_FACT);
-            let text = format!("{}: {text}", moment.get(..10).unwrap_or(&moment));
-            Some(RememberedFact { id: fact.item.as_str().to_owned(), score, text })
-        })
-        .collect();
-    facts.sort_by(|left, right| right.score.total_cmp(&left.score));
-    facts.truncate(MOST_FACTS);
-    facts
 }

@@ -6,18 +6,13 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use nexus_base::clock::Timestamp;
-use nexus_base::id::{MessageId, RequestId, SessionLabel, ToolCallId};
+use nexus_base::id::{MessageId, ToolCallId};
 use nexus_llm::{ModelName, Usage};
 use nexus_protocol::tool::ToolOutput;
 
 use crate::compaction::Compacted;
-use crate::coordination::Coordinate;
-use crate::turn::Role;
-
-/// The ledger could not be written; the turn must not go on.
-#[derive(Debug, Clone, thiserror::Error)]
-#[error("the ledger could not be written: {0}")]
-pub struct LedgerError(pub String);
+use nexus_tools::coordination::Coordinate;
+use nexus_tools::ports::{Call, LedgerError, TurnFacts};
 
 /// One reply with tool calls, before the first of them runs.
 #[derive(Debug, Clone)]
@@ -32,19 +27,6 @@ pub struct Step {
     pub calls: Vec<Call>,
     /// One of them may act on the world and must never run twice, not even after a loss of power.
     pub acts: bool,
-}
-
-/// One tool call.
-#[derive(Debug, Clone)]
-pub struct Call {
-    /// Our id.
-    pub id: ToolCallId,
-    /// Id the model gave it.
-    pub model_call_id: String,
-    /// Tool name.
-    pub tool: String,
-    /// Arguments as the model gave them.
-    pub arguments: serde_json::Value,
 }
 
 /// How a call ended.
@@ -190,19 +172,6 @@ pub enum Progress<'a> {
 /// Takes progress.
 pub type ProgressSink<'a> = &'a (dyn Fn(Progress<'_>) + Send + Sync);
 
-/// What stands around a turn is told about it.
-#[derive(Debug, Clone)]
-pub struct TurnFacts {
-    /// Manager or worker.
-    pub role: Role,
-    /// The session that takes the turn.
-    pub session: SessionLabel,
-    /// The request it answers.
-    pub request_id: RequestId,
-    /// The words it answers, without their context block.
-    pub words: String,
-}
-
 /// A piece of context that somebody adds to a turn's newest message.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Enrichment {
@@ -320,52 +289,5 @@ impl Hooks for Vec<std::sync::Arc<dyn Hooks>> {
         for hooks in self {
             hooks.turn_ended(turn, said).await;
         }
-    }
-}
-
-/// What somebody is asked to allow.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct ApprovalAsk {
-    /// The call that needs it.
-    pub call: ToolCallId,
-    /// Its tool.
-    pub tool: String,
-    /// It runs a command, so that only this one run can be allowed.
-    pub runs_command: bool,
-    /// What would happen: in its first line the folder or path, below it the exact command or content.
-    pub summary: String,
-    /// What the answer is bound to; nothing else is allowed by it.
-    pub resources: Vec<String>,
-    /// Why it needs asking.
-    pub reason: String,
-}
-
-/// The answer.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Approval {
-    /// Yes, for exactly this.
-    Granted,
-    /// No, or nobody answered in time.
-    Refused {
-        /// Why, for the model and the person.
-        reason: String,
-    },
-}
-
-/// Somebody who can be asked.
-#[async_trait]
-pub trait Approve: Send + Sync {
-    /// Asks and waits; whatever is not a clear yes in time is a no.
-    async fn ask(&self, turn: &TurnFacts, ask: &ApprovalAsk) -> Approval;
-}
-
-/// There is nobody to ask.
-#[derive(Debug, Clone, Copy, Default)]
-pub struct NobodyToAsk;
-
-#[async_trait]
-impl Approve for NobodyToAsk {
-    async fn ask(&self, _turn: &TurnFacts, _ask: &ApprovalAsk) -> Approval {
-        Approval::Refused { reason: "nobody is there to allow it".to_owned() }
     }
 }

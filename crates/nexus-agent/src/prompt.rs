@@ -17,7 +17,7 @@ use nexus_workspace::persona::{self, Persona, PersonaText};
 use nexus_workspace::watched::Watched;
 use serde::{Deserialize, Serialize};
 
-use crate::turn::Role;
+use nexus_tools::Role;
 
 use self::texts::{CALL_STYLE, MANAGER_RULES, WORKER_RULES};
 
@@ -196,7 +196,7 @@ pub(crate) fn assemble(
             onboarding = true;
         }
     }
-    let hash = crate::changes::hash_of(prompt.text.as_bytes());
+    let hash = nexus_tools::changes::hash_of(prompt.text.as_bytes());
     Ok(SystemPrompt { text: prompt.text.into(), hash, parts: prompt.parts, onboarding })
 }
 

@@ -3,10 +3,10 @@
 use nexus_protocol::tool::ToolSpec;
 use serde::{Deserialize, Serialize};
 
-use crate::changes::hash_of;
-use crate::ports::LedgerError;
 use crate::prompt::SystemPrompt;
 use crate::turn::{Agent, TurnInput};
+use nexus_tools::changes::hash_of;
+use nexus_tools::ports::LedgerError;
 
 /// One part of what was sent, with its words.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]

@@ -15,15 +15,13 @@ use tokio_util::sync::CancellationToken;
 use crate::budget::{Limits, Meter};
 use crate::compaction::Window;
 use crate::context::{ContextRecord, SizedCount};
-use crate::coordination::WAIT;
 use crate::estimate::{messages_bytes, tools_bytes};
 use crate::history::{Past, PastCall, PastMessage, PastTurn, append, summary_text, to_messages};
-use crate::ports::{
-    Approve, Call, Dispatch, Hooks, Ledger, LedgerError, ProgressSink, Spending, Step, TurnFacts,
-};
+use crate::ports::{Dispatch, Hooks, Ledger, ProgressSink, Spending, Step};
 use crate::prompt::{Assignment, Prompts, SystemPrompt};
-use crate::scope::RunFacts;
-use crate::toolbox::Toolbox;
+use nexus_tools::coordination::WAIT;
+use nexus_tools::ports::{Approve, Call, LedgerError, TurnFacts};
+use nexus_tools::{Role, RunFacts, Toolbox};
 
 use self::calls::Calls;
 use self::room::NoReply;
@@ -33,15 +31,6 @@ const REPLY_TOKENS: u32 = 8_192;
 
 /// An older tool whose text some models still put their reply into.
 const RESPOND_ALIAS: &str = "respond_to_user";
-
-/// Who an agent is in a conversation.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Role {
-    /// Talks to the person.
-    Manager,
-    /// Does a task and reports.
-    Worker,
-}
 
 /// What an agent is made of; shared by all its turns.
 #[derive(Debug)]

@@ -4,11 +4,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use nexus_agent::ports::{Approval, ApprovalAsk, Approve, TurnFacts};
 use nexus_base::id::RequestId;
 use nexus_base::redact::Redactor;
 use nexus_identity::{Ask, Asked, Kind};
 use nexus_store::identity::PermissionStatus;
+use nexus_tools::ports::{Approval, ApprovalAsk, Approve, TurnFacts};
 use tokio_util::sync::CancellationToken;
 
 use crate::questions::Questions;

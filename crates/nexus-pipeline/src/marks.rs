@@ -5,11 +5,11 @@ use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 
 use async_trait::async_trait;
-use nexus_agent::marks::{FileMarks, Mark, Marker};
-use nexus_agent::ports::LedgerError;
 use nexus_base::clock::Timestamp;
 use nexus_base::id::ToolCallId;
 use nexus_store::agents::{Agents, FileMark, MarkChange};
+use nexus_tools::marks::{FileMarks, Mark, Marker};
+use nexus_tools::ports::LedgerError;
 use tokio::sync::OnceCell;
 
 /// The longest list of sources kept with a mark, in characters.

@@ -2,16 +2,16 @@
 
 use std::sync::Arc;
 
-use nexus_agent::changes::Changes;
-use nexus_agent::marks::FileMarks;
-use nexus_agent::tools::{Artifacts, FileTools};
-use nexus_agent::web::{Search, SearchKey, Web};
-use nexus_agent::{Role, Toolbox};
 use nexus_base::redact::Redactor;
 use nexus_credentials::{AccessRules, CredentialFolder, Resolver, ServiceName};
 use nexus_net::{BaseUrl, Net};
 use nexus_process::Network;
 use nexus_store::agents::Agents;
+use nexus_tools::changes::Changes;
+use nexus_tools::marks::FileMarks;
+use nexus_tools::web::{Search, SearchKey, Web};
+use nexus_tools::{Artifacts, FileTools};
+use nexus_tools::{Role, Toolbox};
 use nexus_workspace::Layout;
 use nexus_workspace::config::{BashNetwork, Settings};
 use secrecy::ExposeSecret;

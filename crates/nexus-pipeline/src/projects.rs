@@ -18,14 +18,15 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use crate::sessions::AgentRequest;
+use nexus_agent::RoleSection;
 use nexus_agent::ports::Hooks;
-use nexus_agent::{ProjectTool, Role, RoleSection};
 use nexus_memory::Memory;
 use nexus_project::catalog::{Catalog, LEAD_ONLY, ModelTier, denied_tools};
 use nexus_project::gates::{self, Class};
 use nexus_project::harness::ToolLog;
 use nexus_project::{Project, ProjectError};
 use nexus_store::agents::ItemKind;
+use nexus_tools::{ProjectTool, Role};
 use nexus_workspace::Layout;
 use nexus_workspace::config::{Settings, ToolLogPlace};
 use serde::Deserialize;
@@ -141,7 +142,7 @@ impl Projects {
         }
         let root = self.nearest(&folder).unwrap_or(folder);
         // What no worker may have as its folder can be no project either.
-        nexus_agent::tools::FileAccess::worker_at(&self.layout, &root, &[])
+        nexus_tools::FileAccess::worker_at(&self.layout, &root, &[])
             .map_err(|error| nexus_base::error::chain(&error))?;
         Ok(root)
     }
@@ -177,7 +178,7 @@ impl Projects {
     /// cannot be.
     pub(crate) fn task_folder(&self, project: &OpenProject) -> PathBuf {
         let root = project.project.root();
-        match nexus_agent::tools::FileAccess::worker_at(&self.layout, root, &[]) {
+        match nexus_tools::FileAccess::worker_at(&self.layout, root, &[]) {
             Ok(_) => root.to_owned(),
             Err(_) => self.layout.home().to_owned(),
         }

@@ -6,12 +6,13 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use crate::sessions::AgentRequest;
 use async_trait::async_trait;
-use nexus_agent::ports::{LedgerError, Spending, Spent};
+use nexus_agent::ports::{Spending, Spent};
 use nexus_agent::{Calibration, Window};
 use nexus_base::clock::Timestamp;
 use nexus_base::id::{RequestId, SessionLabel, TurnId};
 use nexus_llm::{ModelName, ModelTable, Usage};
 use nexus_store::runtime::NewUsage;
+use nexus_tools::ports::LedgerError;
 use nexus_workspace::config::Settings;
 
 /// Provider of models that are part of this program; they cost nothing and have no limit.

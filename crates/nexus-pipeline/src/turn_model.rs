@@ -1,9 +1,9 @@
 //! Which model a turn asks for, read off its session, its message and who sent it.
 
 use crate::sessions::AgentRequest;
-use nexus_agent::Role;
 use nexus_models::ModelRequest;
 use nexus_store::agents::ItemKind;
+use nexus_tools::Role;
 
 /// Reads it off one request.
 pub(crate) fn of(request: &AgentRequest<'_>) -> ModelRequest {

@@ -8,10 +8,10 @@ use std::io;
 use std::os::unix::net::UnixStream as StdUnixStream;
 use std::sync::Arc;
 
-use nexus_agent::tools::OpenRunSocket;
 use nexus_credentials::{CredentialFolder, Depth, scan};
 use nexus_memory::{Memory, Provenance, RecallRequest};
 use nexus_protocol::run::{LONGEST_LINE, RunReply, RunRequest};
+use nexus_tools::OpenRunSocket;
 use nexus_workspace::config::Settings;
 use nexus_workspace::trust::Trust;
 use nexus_workspace::{Layout, skills};

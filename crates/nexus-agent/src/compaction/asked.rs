@@ -7,8 +7,9 @@ use super::{Cause, Compacted, KEPT_TURNS, Work, compact};
 use crate::budget::Meter;
 use crate::estimate::request_bytes;
 use crate::history::{Past, PastTurn, to_messages};
-use crate::ports::{Hooks, LedgerError, Spending, TurnFacts};
+use crate::ports::{Hooks, Spending};
 use crate::turn::Agent;
+use nexus_tools::ports::{LedgerError, TurnFacts};
 
 /// What a compaction by hand begins with.
 pub struct AskedToCompact<'a> {

@@ -7,14 +7,16 @@ use std::time::Instant;
 use nexus_base::clock::Timestamp;
 use nexus_protocol::tool::{Replay, ToolOutput};
 
-use super::{Agent, Role, TurnInput};
+use super::{Agent, TurnInput};
 use crate::budget::Meter;
-use crate::coordination::{self, WAIT};
 use crate::history::{OUTCOME_UNKNOWN, PastCall};
-use crate::ports::{Call, CallEnd, CallSpan, Gate, LedgerError, Progress};
-use crate::scope::{Done, Scope};
-use crate::taint::Level;
-use crate::toolbox;
+use crate::ports::{CallEnd, CallSpan, Gate, Progress};
+use nexus_tools::Role;
+use nexus_tools::TaintLevel as Level;
+use nexus_tools::coordination::{self, WAIT};
+use nexus_tools::ports::{Call, LedgerError};
+use nexus_tools::toolbox;
+use nexus_tools::{Done, Scope};
 
 use self::together::together;
 

@@ -10,7 +10,8 @@ use crate::compaction::{self, Cause, Work};
 use crate::context::ContextRecord;
 use crate::estimate::request_bytes;
 use crate::history::to_messages;
-use crate::ports::{LedgerError, Progress};
+use crate::ports::Progress;
+use nexus_tools::ports::LedgerError;
 
 /// A model call that gave no reply.
 pub(super) struct NoReply {

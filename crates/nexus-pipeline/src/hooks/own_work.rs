@@ -3,15 +3,17 @@
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use nexus_agent::ports::{Call, Gate, Hooks, TurnFacts};
-use nexus_agent::tools::{FileAccess, FileTools};
-use nexus_agent::{Assignment, Role, RoleSection, Toolbox};
+use nexus_agent::ports::{Gate, Hooks};
+use nexus_agent::{Assignment, RoleSection};
 use nexus_automation::home::{Home, LEARNED, is_name};
 use nexus_automation::ports::Purpose;
 use nexus_automation::{OWN_SESSIONS, SHIPPED};
 use nexus_base::id::{EventId, SessionLabel};
 use nexus_memory::Memory;
 use nexus_store::agents::Item;
+use nexus_tools::ports::{Call, TurnFacts};
+use nexus_tools::{FileAccess, FileTools};
+use nexus_tools::{Role, Toolbox};
 use nexus_workspace::Layout;
 
 use super::think::SOURCE;

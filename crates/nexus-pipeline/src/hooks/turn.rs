@@ -6,12 +6,13 @@ use std::time::Instant;
 
 use crate::sessions::AgentRequest;
 use async_trait::async_trait;
-use nexus_agent::Role;
-use nexus_agent::ports::{Call, Enrichment, Gate, Hooks, TurnFacts};
+use nexus_agent::ports::{Enrichment, Gate, Hooks};
 use nexus_automation::{HookPoint, Merged, Occasion, PrincipalFacts, view};
 use nexus_base::id::{EventId, RequestId, ToolCallId, to_hex};
 use nexus_memory::Viewer;
 use nexus_protocol::tool::ToolOutput;
+use nexus_tools::Role;
+use nexus_tools::ports::{Call, TurnFacts};
 use nexus_workspace::persona;
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};

@@ -6,14 +6,15 @@ use std::time::SystemTime;
 
 use crate::sessions::AgentRequest;
 use async_trait::async_trait;
-use nexus_agent::Role;
-use nexus_agent::ports::{Call, Enrichment, Gate, Hooks, TurnFacts};
+use nexus_agent::ports::{Enrichment, Gate, Hooks};
 use nexus_base::text::shorten;
 use nexus_project::ProjectError;
 use nexus_project::gates::{self, Caller, Class, ShellView};
 use nexus_project::lifecycle::{Decision, Moment, Reply, trouble};
 use nexus_protocol::tool::ToolOutput;
 use nexus_store::agents::ItemKind;
+use nexus_tools::Role;
+use nexus_tools::ports::{Call, TurnFacts};
 use serde_json::{Map, Value, json};
 
 use super::open::{OpenProject, exempt};

@@ -3,9 +3,10 @@
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use nexus_agent::ports::{Enrichment, Hooks, TurnFacts};
+use nexus_agent::ports::{Enrichment, Hooks};
 use nexus_memory::Provenance;
 use nexus_project::tags::{self, Routing};
+use nexus_tools::ports::TurnFacts;
 
 use super::Projects;
 

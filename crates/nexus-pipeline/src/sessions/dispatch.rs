@@ -3,9 +3,7 @@
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use nexus_agent::Taint;
-use nexus_agent::coordination::Coordinate;
-use nexus_agent::ports::{Coordinated, Dispatch, LedgerError};
+use nexus_agent::ports::{Coordinated, Dispatch};
 use nexus_base::id::{QueueItemId, RequestId, SessionLabel, ToolCallId, new_ulid};
 use nexus_base::text::shorten;
 use nexus_protocol::bus::BusBody;
@@ -15,6 +13,9 @@ use nexus_store::agents::{
     ClaimedTurn, Item, ItemKind, ItemMode, NewDispatch, NewItem, NewPost, Redispatch, SessionRecord,
     SessionRole, TaskStatus,
 };
+use nexus_tools::Taint;
+use nexus_tools::coordination::Coordinate;
+use nexus_tools::ports::LedgerError;
 use serde_json::{Value, json};
 
 use crate::sessions::broker::Shared;

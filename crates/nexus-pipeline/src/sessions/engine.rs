@@ -4,14 +4,16 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use nexus_agent::ports::{Approve, Free, Hooks, NoHooks, NobodyToAsk, Spending};
-use nexus_agent::{Agent, Role};
+use nexus_agent::Agent;
+use nexus_agent::ports::{Free, Hooks, NoHooks, Spending};
 use nexus_base::clock::Timestamp;
 use nexus_base::id::{RequestId, SessionLabel};
 use nexus_protocol::bus::BusBody;
 use nexus_protocol::trace::Stage;
 use nexus_store::StoreError;
 use nexus_store::agents::{Item, OutboxRecord, SessionRecord, TurnRecord};
+use nexus_tools::Role;
+use nexus_tools::ports::{Approve, NobodyToAsk};
 
 /// Which agent is wanted.
 #[derive(Debug)]

@@ -1,11 +1,12 @@
 //! The turn's ledger over `agents.db`.
 
 use async_trait::async_trait;
-use nexus_agent::ports::{CallEnd, CallSpan, Ledger, LedgerError, Step};
+use nexus_agent::ports::{CallEnd, CallSpan, Ledger, Step};
 use nexus_agent::{Compacted, CompactionCause};
 use nexus_base::id::{SessionLabel, ToolCallId, TurnId};
 use nexus_protocol::tool::ToolOutput;
 use nexus_store::agents::{self, Agents, CallStatus, NewCall, NewCompaction, NewStep, Trim};
+use nexus_tools::ports::LedgerError;
 
 /// Writes one turn's steps.
 #[derive(Debug)]

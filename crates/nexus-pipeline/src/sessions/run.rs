@@ -4,14 +4,16 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use nexus_agent::history::PastMessage;
-use nexus_agent::ports::{Progress, TurnFacts};
-use nexus_agent::{ContextRecord, End, Role, RunFacts, TurnInput, TurnOutcome};
+use nexus_agent::ports::Progress;
+use nexus_agent::{ContextRecord, End, TurnInput, TurnOutcome};
 use nexus_base::clock::Timestamp;
 use nexus_protocol::bus::BusBody;
 use nexus_protocol::framing::key;
 use nexus_protocol::trace::Stage;
 use nexus_store::StoreError;
 use nexus_store::agents::{ClaimedTurn, FinishTurn, Finished, Item, ItemKind, SessionRole, TurnStatus};
+use nexus_tools::ports::TurnFacts;
+use nexus_tools::{Role, RunFacts};
 use tokio_util::sync::CancellationToken;
 
 use crate::sessions::broker::Shared;

@@ -5,14 +5,15 @@
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use nexus_agent::ports::TurnFacts;
-use nexus_agent::{AskedToCompact, Calibration, Role, Shortened};
+use nexus_agent::{AskedToCompact, Calibration, Shortened};
 use nexus_base::id::{CompactionId, SessionLabel, TurnId};
 use nexus_protocol::bus::BusBody;
 use nexus_store::StoreError;
 use nexus_store::agents::{
     Compaction, CompactionCause, Item, NewCompaction, Past, SessionRecord, SessionRole,
 };
+use nexus_tools::Role;
+use nexus_tools::ports::TurnFacts;
 use tokio::sync::oneshot;
 use tokio_util::sync::CancellationToken;
 

@@ -2,10 +2,10 @@
 
 use std::sync::Arc;
 
-use nexus_agent::{Role, Taint};
 use nexus_protocol::framing::key;
 use nexus_store::StoreError;
 use nexus_store::agents::{Agents, ClaimedTurn, Item, ItemKind, TaintedTurn};
+use nexus_tools::{Role, Taint};
 
 /// Finds out what a turn is tainted by, and writes that down before anything of it is told to a model.
 pub(crate) async fn standing(

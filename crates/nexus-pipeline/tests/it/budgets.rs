@@ -4,10 +4,11 @@ use std::sync::Mutex;
 
 use async_trait::async_trait;
 use nexus_agent::Limits;
-use nexus_agent::ports::{LedgerError, Spending, Spent};
+use nexus_agent::ports::{Spending, Spent};
 use nexus_llm::{ModelName, Usage};
 use nexus_protocol::bus::BusBody;
 use nexus_store::agents::{ItemMode, OutboxState};
+use nexus_tools::ports::LedgerError;
 use serde_json::json;
 
 use crate::support::{Act, Extras, Room, Script, dispatch, limits};

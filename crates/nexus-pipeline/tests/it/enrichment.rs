@@ -5,11 +5,12 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use async_trait::async_trait;
 use nexus_agent::ContextRecord;
-use nexus_agent::ports::{Enrichment, Hooks, TurnFacts};
+use nexus_agent::ports::{Enrichment, Hooks};
 use nexus_llm::Conversation;
 use nexus_memory::{Memory, Provenance};
 use nexus_protocol::framing;
 use nexus_store::agents::ItemMode;
+use nexus_tools::ports::TurnFacts;
 
 use crate::support::{Act, Extras, Room, Script, limits};
 

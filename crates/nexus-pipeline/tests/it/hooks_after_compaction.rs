@@ -4,9 +4,10 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use nexus_agent::Window;
-use nexus_agent::ports::{Enrichment, Hooks, TurnFacts};
+use nexus_agent::ports::{Enrichment, Hooks};
 use nexus_base::id::SessionLabel;
 use nexus_store::agents::ItemMode;
+use nexus_tools::ports::TurnFacts;
 
 use crate::support::{Act, Extras, Room, Script, limits};
 

@@ -7,8 +7,7 @@ use std::time::{Duration, Instant};
 
 use async_trait::async_trait;
 use nexus_agent::ports::{Free, Hooks, NoHooks, Spending};
-use nexus_agent::tools::{FileAccess, FileTools};
-use nexus_agent::{Agent, AgentParts, Limits, Role, Toolbox, Window};
+use nexus_agent::{Agent, AgentParts, Limits, Window};
 use nexus_base::id::{BootId, EventId, QueueItemId, RequestId, SessionLabel, new_ulid};
 use nexus_llm::{
     Content, Conversation, Model, ModelError, ModelEvent, ModelName, ModelReply, ReplySink, StopReason, Usage,
@@ -23,6 +22,8 @@ use nexus_store::agents::{
     SessionRole,
 };
 use nexus_store::{OpenMode, Store, StoreError};
+use nexus_tools::{FileAccess, FileTools};
+use nexus_tools::{Role, Toolbox};
 use nexus_workspace::Layout;
 use nexus_workspace::config::{self, Overrides};
 use nexus_workspace::init::prepare_tree;

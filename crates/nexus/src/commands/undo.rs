@@ -1,8 +1,8 @@
 //! `nexus undo`: files as they were before a run changed them. Works with and without a daemon.
 
 use clap::Args;
-use nexus_agent::changes::{Force, Restored, UndoError, list_runs, undo};
 use nexus_base::lock::{HeldLock, LockError};
+use nexus_tools::changes::{Force, Restored, UndoError, list_runs, undo};
 use nexus_workspace::Layout;
 
 use crate::context::{Context, standing};

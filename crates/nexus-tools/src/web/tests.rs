@@ -10,9 +10,9 @@ use secrecy::SecretString;
 use tokio_util::sync::CancellationToken;
 
 use super::*;
+use crate::ports::Role;
 use crate::ports::{Approval, ApprovalAsk, Approve, TurnFacts};
 use crate::scope::RunFacts;
-use crate::turn::Role;
 
 /// Answers every request by its path; keeps the heads it was sent.
 fn serve(answer: impl Fn(&str) -> String + Send + 'static) -> (BaseUrl, Arc<Mutex<Vec<String>>>) {

@@ -56,7 +56,7 @@ impl ProjectTool {
     }
 
     /// Carries out one call.
-    pub(crate) async fn call(&self, arguments: &Value) -> ToolOutput {
+    pub async fn call(&self, arguments: &Value) -> ToolOutput {
         let op = arguments.get("op").and_then(Value::as_str).unwrap_or_default();
         let parameters = match arguments.get("args") {
             None | Some(Value::Null) => Map::new(),

@@ -9,7 +9,7 @@ use std::sync::{Mutex, PoisonError};
 
 use nexus_memory::Provenance;
 
-use crate::turn::Role;
+use crate::ports::Role;
 
 /// The most sources named; more of them change nothing.
 const MOST_SOURCES: usize = 16;

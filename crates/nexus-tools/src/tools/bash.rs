@@ -17,9 +17,9 @@ use super::shell::{Shell, Terms, Unconfined};
 use super::watch::Watch;
 use crate::changes::{Snapshot, hash_of};
 use crate::marks::FileMarks;
+use crate::ports::Role;
 use crate::scope::{Consent, Done, Scope, in_full};
 use crate::taint::Level;
-use crate::turn::Role;
 
 pub(super) const NAME: &str = "bash";
 

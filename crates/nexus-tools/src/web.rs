@@ -77,7 +77,7 @@ impl Web {
     }
 
     /// Runs one call to its end.
-    pub(crate) async fn call(&self, name: &str, arguments: &Value, scope: &Scope<'_>) -> Done {
+    pub async fn call(&self, name: &str, arguments: &Value, scope: &Scope<'_>) -> Done {
         let work = async {
             match (name, &self.search) {
                 (SEARCH, Some(search)) => search.call(&self.net, arguments, scope).await,

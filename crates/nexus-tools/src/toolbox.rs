@@ -10,11 +10,11 @@ use serde_json::Value;
 
 use crate::coordination;
 use crate::memory_tools;
+use crate::ports::Role;
 use crate::ports::{Call, LedgerError};
 use crate::project_tool::{PROJECT, ProjectTool};
 use crate::scope::{Done, RunFacts, Scope};
 use crate::tools::{Artifacts, FileTools};
-use crate::turn::Role;
 use crate::web::Web;
 
 /// The tools of one session, fixed when its first turn begins.
@@ -111,12 +111,12 @@ impl Toolbox {
     }
 
     /// Settles what a call that a death cut off has left behind.
-    pub(crate) async fn settle(&self, call: &Call, run: &RunFacts) -> Result<(), LedgerError> {
+    pub async fn settle(&self, call: &Call, run: &RunFacts) -> Result<(), LedgerError> {
         self.files.settle(&call.id, run).await
     }
 
     /// Hides known secrets in a text.
-    pub(crate) fn redact(&self, text: &str) -> String {
+    pub fn redact(&self, text: &str) -> String {
         self.redactor.redact(text)
     }
 
@@ -126,7 +126,7 @@ impl Toolbox {
     }
 
     /// Returns where long results are kept.
-    pub(crate) fn kept_results(&self) -> Option<&Artifacts> {
+    pub fn kept_results(&self) -> Option<&Artifacts> {
         self.artifacts.as_deref()
     }
 
@@ -144,7 +144,7 @@ impl Toolbox {
     }
 
     /// Runs a call that is not about other agents. What comes back holds no secret and is not too long.
-    pub(crate) async fn call(&self, call: &Call, scope: &Scope<'_>) -> Done {
+    pub async fn call(&self, call: &Call, scope: &Scope<'_>) -> Done {
         let known = self.specs.iter().any(|spec| spec.name == call.tool);
         let done = match call.tool.as_str() {
             // Also what was taken away.
@@ -182,6 +182,6 @@ impl Toolbox {
 }
 
 /// Says whether the arguments of a call are an object at all; anything else never reaches a tool.
-pub(crate) fn check_arguments(arguments: &Value) -> Result<(), String> {
+pub fn check_arguments(arguments: &Value) -> Result<(), String> {
     if arguments.is_object() { Ok(()) } else { Err("the arguments must be a JSON object".to_owned()) }
 }

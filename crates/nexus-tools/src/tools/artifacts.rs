@@ -51,9 +51,9 @@ pub(super) struct Artifact {
 
 impl Artifacts {
     /// What a model writes before an artifact's id.
-    pub(crate) const SCHEME: &'static str = SCHEME;
+    pub const SCHEME: &'static str = SCHEME;
     /// How long such an id is.
-    pub(crate) const ID_LENGTH: usize = ID_LENGTH;
+    pub const ID_LENGTH: usize = ID_LENGTH;
 
     /// Opens the folder of a workspace, making it if it is missing.
     ///

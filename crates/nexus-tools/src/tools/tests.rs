@@ -16,9 +16,9 @@ use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 
 use super::*;
+use crate::ports::Role;
 use crate::ports::{Approval, ApprovalAsk, Approve, TurnFacts};
 use crate::scope::RunFacts;
-use crate::turn::Role;
 
 /// Set for the sandbox helper only.
 const HELPER_VARIABLE: &str = "AGENT_IS_SANDBOX_HELPER";

@@ -77,7 +77,7 @@ pub(crate) struct Entry {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Record {
     pub(crate) tool: String,
-    pub(crate) call: String,
+    pub call: String,
     pub(crate) session: String,
     pub(crate) request: String,
     pub(crate) at: Timestamp,
@@ -97,7 +97,7 @@ pub(crate) struct Author {
     pub(crate) run: RequestId,
     pub(crate) request: RequestId,
     pub(crate) session: String,
-    pub(crate) call: ToolCallId,
+    pub call: ToolCallId,
 }
 
 /// The records of a workspace.
@@ -223,6 +223,6 @@ fn store(run: &Jail, hash: &str, content: &[u8], durability: Durability) -> Resu
     }
 }
 
-pub(crate) fn hash_of(content: &[u8]) -> String {
+pub fn hash_of(content: &[u8]) -> String {
     to_hex(&Sha256::digest(content))
 }

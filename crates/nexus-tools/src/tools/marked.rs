@@ -92,7 +92,7 @@ impl FileTools {
     }
 
     /// Settles the marks of a command that a death cut off: what it changed is marked instead of its folder.
-    pub(crate) async fn settle(&self, call: &ToolCallId, run: &RunFacts) -> Result<(), LedgerError> {
+    pub async fn settle(&self, call: &ToolCallId, run: &RunFacts) -> Result<(), LedgerError> {
         let (Some(marks), Some(shell), Some(changes)) = (&self.marks, &self.shell, &self.changes) else {
             return Ok(());
         };

@@ -30,7 +30,7 @@ use nexus_workspace::config::MemoryAgent;
 use serde_json::json;
 
 use crate::Bus;
-use crate::engine::Workshop;
+use crate::agent_factory::AgentFactory;
 use crate::pipeline::Pipeline;
 use nexus_workspace::StartOptions;
 
@@ -51,7 +51,7 @@ pub struct Automations {
     pub runner: Runner,
     pub(crate) quiet: Arc<Quiet>,
     store: Store,
-    workshop: Arc<Workshop>,
+    agent_factory: Arc<AgentFactory>,
     thinker: Arc<Thinker>,
     voice: Arc<SystemVoice>,
     writer: Arc<Writer>,
@@ -66,7 +66,7 @@ pub struct Parts<'a> {
     pub options: &'a StartOptions,
     pub store: &'a Store,
     pub memory: &'a Memory,
-    pub workshop: &'a Arc<Workshop>,
+    pub agent_factory: &'a Arc<AgentFactory>,
     pub processes: &'a Arc<FileRecord>,
     pub redactor: &'a Arc<Redactor>,
     pub bus: &'a Bus,
@@ -89,14 +89,15 @@ impl Learn for Learner {
 impl Automations {
     /// Puts them together; none is known before [`Automations::load`].
     pub fn new(parts: &Parts<'_>) -> Arc<Self> {
-        let Parts { options, store, memory, workshop, processes, redactor, bus } = parts;
+        let Parts { options, store, memory, agent_factory, processes, redactor, bus } = parts;
         let setting = |read: fn(&nexus_workspace::config::MemorySettings) -> Duration| {
-            let workshop = Arc::clone(workshop);
-            Box::new(move || read(&workshop.settings().memory)) as Box<dyn Fn() -> Duration + Send + Sync>
+            let agent_factory = Arc::clone(agent_factory);
+            Box::new(move || read(&agent_factory.settings().memory))
+                as Box<dyn Fn() -> Duration + Send + Sync>
         };
         let with_model = |wanted: fn(&nexus_workspace::config::MemorySettings) -> MemoryAgent| {
-            let workshop = Arc::clone(workshop);
-            Box::new(move || wanted(&workshop.settings().memory) == MemoryAgent::Model)
+            let agent_factory = Arc::clone(agent_factory);
+            Box::new(move || wanted(&agent_factory.settings().memory) == MemoryAgent::Model)
                 as Box<dyn Fn() -> bool + Send + Sync>
         };
         let trusted = || {
@@ -104,7 +105,7 @@ impl Automations {
             Box::new(move || options.standing().is_trusted()) as Box<dyn Fn() -> bool + Send + Sync>
         };
         let quiet = Arc::new(Quiet::new(setting(|memory| memory.quiet)));
-        let thinker = Arc::new(Thinker::new(store.agents().clone(), Arc::clone(workshop)));
+        let thinker = Arc::new(Thinker::new(store.agents().clone(), Arc::clone(agent_factory)));
         let think = Arc::clone(&thinker) as Arc<dyn Think>;
         let voice = Arc::new(SystemVoice::default());
         let reflection = Arc::new(Reflection::new(
@@ -163,7 +164,7 @@ impl Automations {
             runner,
             quiet,
             store: (*store).clone(),
-            workshop: Arc::clone(workshop),
+            agent_factory: Arc::clone(agent_factory),
             thinker,
             voice,
             writer,
@@ -263,7 +264,7 @@ fn tell(bus: &Bus, ran: &Ran<'_>) {
     bus.publish(ran.occasion.request_id.clone(), body);
 }
 
-/// The automations, once they are put together; the workshop and the recorder are made before them.
+/// The automations, once they are put together; the agent_factory and the recorder are made before them.
 #[derive(Debug, Default)]
 pub struct Slot(OnceLock<Arc<Automations>>);
 

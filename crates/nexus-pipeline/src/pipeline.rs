@@ -27,8 +27,8 @@ use self::decide::{Asking, Decided, Run, microseconds};
 pub use self::wish::check_label;
 use self::wish::{Wish, duplicate, hash};
 use crate::RuntimeError;
+use crate::agent_factory::AgentFactory;
 use crate::between::{Between, Passing};
-use crate::engine::Workshop;
 use crate::hooks::Automations;
 use crate::observer::Recorder;
 use crate::projects::Bound;
@@ -50,7 +50,7 @@ pub struct Pipeline {
     store: Store,
     broker: Broker,
     recorder: Arc<Recorder>,
-    workshop: Arc<Workshop>,
+    agent_factory: Arc<AgentFactory>,
     pub access: Access,
     questions: Arc<Questions>,
     automations: Arc<Automations>,
@@ -65,7 +65,7 @@ impl Pipeline {
         store: Store,
         broker: Broker,
         recorder: Arc<Recorder>,
-        workshop: Arc<Workshop>,
+        agent_factory: Arc<AgentFactory>,
         questions: Arc<Questions>,
         automations: Arc<Automations>,
         owner: EntityId,
@@ -75,7 +75,7 @@ impl Pipeline {
             store,
             broker,
             recorder,
-            workshop,
+            agent_factory,
             access,
             questions,
             automations,
@@ -273,14 +273,14 @@ impl Pipeline {
     /// Returns the session a request goes to and its place in that session's queue.
     fn place(&self, event: &Event, request: &RequestId, run: &Run) -> (NewSession, NewItem) {
         let wish = &run.wish;
-        let routed = run.persona.as_deref().filter(|persona| self.workshop.has_persona(persona));
+        let routed = run.persona.as_deref().filter(|persona| self.agent_factory.has_persona(persona));
         let mut settings = routed.map_or_else(|| json!({}), |persona| json!({ "persona": persona }));
         if let Some(project) = &wish.project {
             settings["project"] = json!(project);
         }
         let session = NewSession {
             label: wish.session.clone(),
-            persona: routed.map_or_else(|| self.workshop.persona_name(), str::to_owned),
+            persona: routed.map_or_else(|| self.agent_factory.persona_name(), str::to_owned),
             role: SessionRole::Manager,
             origin: "nexus",
             settings_json: settings.to_string(),

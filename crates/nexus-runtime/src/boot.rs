@@ -130,14 +130,15 @@ where
         FileRecord::open(&options.layout.state().join(TOOL_PROCESSES)).map_err(StartError::Lock)?;
     let processes = Arc::new(processes);
     let runtime = compose(options, loaded.settings, store, boot, owner, &processes, started);
-    if let Err(problem) = runtime.apply_policies(&runtime.shared.workshop.settings()) {
+    if let Err(problem) = runtime.apply_policies(&runtime.shared.agent_factory.settings()) {
         warnings.push(format!(
             "{problem}; until it is mended the built-in policies hold and nobody but the owner gets in"
         ));
     }
-    warnings
-        .extend(runtime.shared.workshop.projects.take_settings(&runtime.shared.workshop.settings()).err());
-    runtime.shared.workshop.models.remember().await?;
+    warnings.extend(
+        runtime.shared.agent_factory.projects.take_settings(&runtime.shared.agent_factory.settings()).err(),
+    );
+    runtime.shared.agent_factory.models.remember().await?;
     runtime.note_owner_token().await?;
     let ending = CancellationToken::new();
     let serving = tokio::spawn(serve(runtime.clone(), listener, ending.clone()));
@@ -168,9 +169,9 @@ where
     runtime.set_phase(SERVING);
     runtime.shared.bus.publish(None, BusBody::Started { version: env!("CARGO_PKG_VERSION").to_owned() });
     ready(address);
-    runtime.shared.workshop.models.look_around();
+    runtime.shared.agent_factory.models.look_around();
     tokio::spawn(crate::memory_keeper::keep(
-        runtime.shared.workshop.memory.clone(),
+        runtime.shared.agent_factory.memory.clone(),
         nexus_pipeline::memory_desk::beside(&options.layout),
         runtime.shared.stopping.clone(),
     ));
@@ -294,7 +295,7 @@ async fn remind(runtime: &Runtime, options: &StartOptions, store: &Store) -> Res
     let none = CredentialFolder::new(options.layout.credentials()).is_empty().unwrap_or(false);
     let reminded = store.runtime().kv_get(REMINDED).await?.as_deref() == Some("given");
     if none && onboarded && !reminded {
-        runtime.shared.workshop.remind_of_credentials();
+        runtime.shared.agent_factory.remind_of_credentials();
         store.runtime().kv_set(REMINDED, "given").await?;
     } else if !none && reminded {
         store.runtime().kv_set(REMINDED, "").await?;
@@ -347,14 +348,14 @@ async fn go_down(runtime: &Runtime) {
     runtime.set_phase(STOPPING);
     runtime.shared.stopping.cancel();
     runtime.shared.broker.drain(Duration::ZERO).await;
-    runtime.shared.workshop.projects.close_all().await;
+    runtime.shared.agent_factory.projects.close_all().await;
 }
 
 /// Reads the configuration again; an invalid one changes nothing. Tokens that were given out under another token of
 /// the owner's end with it.
 pub(crate) async fn reload(runtime: &Runtime, options: &StartOptions) -> Result<(), StartError> {
     let loaded = load(options)?;
-    let old = runtime.shared.workshop.settings();
+    let old = runtime.shared.agent_factory.settings();
     let new = loaded.settings;
     if old.runtime.port != new.runtime.port || old.runtime.bind != new.runtime.bind {
         tracing::warn!("runtime.port and runtime.bind take effect at the next start");
@@ -368,14 +369,14 @@ pub(crate) async fn reload(runtime: &Runtime, options: &StartOptions) -> Result<
         tracing::error!(problem, "the access policies stay as they were");
         warnings.push(format!("{problem}; the policies stay as they were"));
     }
-    warnings.extend(runtime.shared.workshop.projects.take_settings(&new).err());
+    warnings.extend(runtime.shared.agent_factory.projects.take_settings(&new).err());
     for warning in &warnings {
         tracing::warn!(warning, "the configuration was read again and is not all usable");
     }
     runtime.shared.redactor.register(new.runtime.auth.token.expose());
-    runtime.shared.workshop.models.reload(&new);
-    warnings.extend(runtime.shared.workshop.models.problems());
-    runtime.shared.workshop.settings.store(Arc::new(new));
+    runtime.shared.agent_factory.models.reload(&new);
+    warnings.extend(runtime.shared.agent_factory.models.problems());
+    runtime.shared.agent_factory.settings.store(Arc::new(new));
     runtime.tokens_changed();
     runtime.shared.notes.lock().unwrap_or_else(std::sync::PoisonError::into_inner).warnings = warnings;
     runtime.shared.bus.publish(None, BusBody::ConfigReloaded);

@@ -255,7 +255,7 @@ impl Runtime {
 
     fn workspace_status(&self) -> Result<Value, RuntimeError> {
         let control = &self.shared.control;
-        let settings = self.shared.workshop.settings();
+        let settings = self.shared.agent_factory.settings();
         let request = report::StatusRequest {
             layout: &control.options.layout,
             settings: &settings,

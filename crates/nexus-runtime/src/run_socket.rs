@@ -18,7 +18,7 @@ use nexus_workspace::{Layout, skills};
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
 use tokio::net::UnixStream;
 
-use nexus_pipeline::engine::ToolSockets;
+use nexus_pipeline::agent_factory::ToolSockets;
 
 use crate::report::{self, StatusRequest};
 use nexus_base::error::chain;

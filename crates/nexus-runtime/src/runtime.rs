@@ -21,7 +21,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::control::{Caller, Control};
 use crate::report;
-use nexus_pipeline::engine::Workshop;
+use nexus_pipeline::agent_factory::AgentFactory;
 use nexus_pipeline::hooks::Automations;
 use nexus_pipeline::observer::Counters;
 use nexus_pipeline::pipeline::{self, Pipeline};
@@ -46,7 +46,7 @@ pub(crate) struct Shared {
     pub(crate) pipeline: Arc<Pipeline>,
     pub(crate) questions: Arc<Questions>,
     pub(crate) automations: Arc<Automations>,
-    pub(crate) workshop: Arc<Workshop>,
+    pub(crate) agent_factory: Arc<AgentFactory>,
     pub(crate) counters: Arc<Counters>,
     pub(crate) redactor: Arc<Redactor>,
     pub(crate) bus: Bus,
@@ -214,13 +214,13 @@ impl Runtime {
             pipeline: PipelineCounts { active_requests, total_processed, avg_latency_ms },
             boot,
             warnings,
-            model: self.shared.workshop.models.name().to_string(),
+            model: self.shared.agent_factory.models.name().to_string(),
         }
     }
 
     /// Compares a presented token with the configured one in constant time.
     pub fn token_matches(&self, presented: &str) -> bool {
-        let settings = self.shared.workshop.settings();
+        let settings = self.shared.agent_factory.settings();
         let token = settings.runtime.auth.token.expose();
         // An empty configured token matches nobody, not everybody.
         !token.is_empty() && bool::from(presented.as_bytes().ct_eq(token.as_bytes()))
@@ -228,7 +228,7 @@ impl Runtime {
 
     /// Returns how long a new socket may take to show its token.
     pub fn handshake_within(&self) -> Duration {
-        self.shared.workshop.settings().runtime.handshake
+        self.shared.agent_factory.settings().runtime.handshake
     }
 
     /// Resolves when the daemon begins to drain; open streams should end then.

@@ -19,7 +19,7 @@ use nexus_store::agents::{
 };
 use serde_json::json;
 
-use crate::engine::Workshop;
+use crate::agent_factory::AgentFactory;
 
 /// Provider name of the offline guide, which cannot think.
 const GUIDE: &str = "nexus";
@@ -30,13 +30,13 @@ pub(super) const SOURCE: &str = "source";
 #[derive(Debug)]
 pub(super) struct Thinker {
     agents: Agents,
-    workshop: Arc<Workshop>,
+    agent_factory: Arc<AgentFactory>,
     broker: OnceLock<Broker>,
 }
 
 impl Thinker {
-    pub(super) fn new(agents: Agents, workshop: Arc<Workshop>) -> Self {
-        Self { agents, workshop, broker: OnceLock::new() }
+    pub(super) fn new(agents: Agents, agent_factory: Arc<AgentFactory>) -> Self {
+        Self { agents, agent_factory, broker: OnceLock::new() }
     }
 
     pub(super) fn connect(&self, broker: &Broker) {
@@ -48,7 +48,7 @@ impl Thinker {
 #[async_trait]
 impl Think for Thinker {
     fn has_model(&self) -> bool {
-        self.workshop.models.name().provider != GUIDE
+        self.agent_factory.models.name().provider != GUIDE
     }
 
     async fn take_turn(&self, ask: Ask) -> Result<Thought, RunError> {
@@ -57,7 +57,7 @@ impl Think for Thinker {
         let label = SessionLabel::new(format!("{OWN_SESSIONS}{}:{}", ask.automation, ask.purpose.as_str()));
         let session = NewSession {
             label: label.clone(),
-            persona: self.workshop.persona_name(),
+            persona: self.agent_factory.persona_name(),
             role: SessionRole::Worker,
             origin: "automation",
             settings_json: "{}".to_owned(),

@@ -118,21 +118,22 @@ impl Pipeline {
         if send.project.is_some() && caller != "owner" {
             return Err(RuntimeError::Forbidden { reason: "only the owner opens projects".to_owned() });
         }
-        let named = send.project.as_deref().map(|path| self.workshop.projects.named(path)).transpose();
+        let named = send.project.as_deref().map(|path| self.agent_factory.projects.named(path)).transpose();
         let named = named.map_err(|problem| invalid(&problem, Some("name the folder of a repository")))?;
         let session = match (&send.session, &named) {
             (Some(label), _) => check_label(label)?,
             (None, Some(root)) => SessionLabel::new(Project::conversation(root)),
             (None, None) => self.owner_session(),
         };
-        let project = named.or_else(|| self.workshop.projects.around_home());
+        let project = named.or_else(|| self.agent_factory.projects.around_home());
         let mode = match send.queue_mode {
             Some(WireQueueMode::Interrupt | WireQueueMode::Steer) => ItemMode::Interrupt,
             Some(WireQueueMode::Followup | WireQueueMode::Queue) => ItemMode::Followup,
             Some(WireQueueMode::Collect) => ItemMode::Collect,
-            None => configured_mode(self.workshop.settings().queue.mode),
+            None => configured_mode(self.agent_factory.settings().queue.mode),
         };
-        let model = send.model.as_deref().map(|wanted| self.workshop.models.choosable(wanted)).transpose();
+        let model =
+            send.model.as_deref().map(|wanted| self.agent_factory.models.choosable(wanted)).transpose();
         let model = model.map_err(|problem| {
             invalid(
                 &problem,

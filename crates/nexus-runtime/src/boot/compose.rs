@@ -19,8 +19,8 @@ use crate::run_socket::RunCommands;
 use crate::runtime::{STARTING, Shared};
 use crate::{Bus, Runtime};
 use nexus_models::Models;
+use nexus_pipeline::agent_factory::AgentFactory;
 use nexus_pipeline::consent::OwnerConsent;
-use nexus_pipeline::engine::Workshop;
 use nexus_pipeline::hooks::{self, Automations, Slot};
 use nexus_pipeline::observer::{Counters, Recorder};
 use nexus_pipeline::outfit::Outfit;
@@ -69,7 +69,7 @@ pub(super) fn compose(
         stopping: stopping.clone(),
     };
     let models = Models::new(options, &settings, store, Arc::clone(&redactor));
-    let workshop = Arc::new(Workshop::new(
+    let agent_factory = Arc::new(AgentFactory::new(
         options.layout.clone(),
         settings,
         (models, Costs::new(store.runtime().clone())),
@@ -83,17 +83,17 @@ pub(super) fn compose(
         options,
         store,
         memory: &memory,
-        workshop: &workshop,
+        agent_factory: &agent_factory,
         processes,
         redactor: &redactor,
         bus: &bus,
     });
-    workshop.automations.set(&automations);
+    agent_factory.automations.set(&automations);
     recorder.automations.set(&automations);
     let broker = Broker::new(BrokerParts {
         agents: store.agents().clone(),
         boot: boot.clone(),
-        engine: Arc::clone(&workshop) as Arc<dyn nexus_pipeline::sessions::Engine>,
+        engine: Arc::clone(&agent_factory) as Arc<dyn nexus_pipeline::sessions::Engine>,
         observer: Arc::clone(&recorder) as Arc<dyn nexus_pipeline::sessions::Observer>,
         limits,
     });
@@ -101,7 +101,7 @@ pub(super) fn compose(
         store.clone(),
         broker.clone(),
         recorder,
-        Arc::clone(&workshop),
+        Arc::clone(&agent_factory),
         Arc::clone(&questions),
         Arc::clone(&automations),
         owner,
@@ -114,7 +114,7 @@ pub(super) fn compose(
             pipeline,
             questions,
             automations,
-            workshop,
+            agent_factory,
             counters,
             redactor,
             bus,

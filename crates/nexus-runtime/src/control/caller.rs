@@ -117,7 +117,7 @@ impl Runtime {
 
     /// Returns the hash of the owner's token as it is now; tokens given out under another one are worth nothing.
     pub(crate) fn owner_token_hash(&self) -> String {
-        hash_of(self.shared.workshop.settings().runtime.auth.token.expose())
+        hash_of(self.shared.agent_factory.settings().runtime.auth.token.expose())
     }
 
     /// Returns what counts up whenever a token may have stopped working.

@@ -24,7 +24,7 @@ impl Runtime {
             });
             return shown(&VerifiedCredentials { credentials: views.collect() });
         }
-        let settings = self.shared.workshop.settings();
+        let settings = self.shared.agent_factory.settings();
         let results =
             verify_all((&resolver, Observer::Daemon), &settings.providers, of.name.as_deref()).await;
         let results = results.map_err(|error| match error {

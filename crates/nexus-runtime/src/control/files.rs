@@ -23,7 +23,7 @@ const LONGEST: u64 = 64 * 1024;
 impl Runtime {
     pub(super) fn agents_list(&self) -> Result<Value, RuntimeError> {
         let layout = &self.shared.control.options.layout;
-        let active = self.shared.workshop.persona_name();
+        let active = self.shared.agent_factory.persona_name();
         let names = match Jail::open(&layout.agents()) {
             Ok(jail) => jail.names(".").map_err(|error| broken(&error))?,
             Err(error) if error.is_not_found() => Vec::new(),

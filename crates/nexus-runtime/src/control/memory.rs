@@ -15,7 +15,7 @@ impl Runtime {
         params: Option<Value>,
     ) -> Result<Value, RuntimeError> {
         let shared = &self.shared;
-        let memory = shared.workshop.memory.clone();
+        let memory = shared.agent_factory.memory.clone();
         let desk = MemoryDesk::new(memory, shared.store.clone(), shared.control.options.layout.clone());
         match method {
             Method::MemoryAdd => shown(&desk.add(read(params)?).await.map_err(refused)?),

@@ -8,7 +8,7 @@ use crate::{Runtime, RuntimeError};
 
 impl Runtime {
     pub(crate) fn models_view(&self) -> ModelsView {
-        self.shared.workshop.models.view()
+        self.shared.agent_factory.models.view()
     }
 
     pub(crate) async fn model_answer(
@@ -16,7 +16,7 @@ impl Runtime {
         answer: ModelAnswer,
         agrees: bool,
     ) -> Result<Value, RuntimeError> {
-        let models = &self.shared.workshop.models;
+        let models = &self.shared.agent_factory.models;
         let about = models.answer(&answer.provider, answer.account.as_deref(), agrees).await?;
         if about.is_empty() {
             return Err(RuntimeError::NotFound { what: "usable credential", name: answer.provider });

@@ -50,7 +50,7 @@ pub trait ToolSockets: std::fmt::Debug + Send + Sync {
 
 /// Everything agents are made of.
 #[derive(Debug)]
-pub struct Workshop {
+pub struct AgentFactory {
     pub(crate) layout: Layout,
     pub settings: ArcSwap<Settings>,
     pub models: Models,
@@ -72,7 +72,7 @@ pub struct Workshop {
     note: Arc<Mutex<Option<String>>>,
 }
 
-impl Workshop {
+impl AgentFactory {
     pub fn new(
         layout: Layout,
         settings: Settings,
@@ -187,7 +187,7 @@ impl Workshop {
 }
 
 #[async_trait]
-impl Engine for Workshop {
+impl Engine for AgentFactory {
     fn speaker(&self) -> String {
         self.persona().map(|persona| persona.name).unwrap_or_default()
     }
@@ -305,7 +305,7 @@ const fn kind_of(kind: ItemKind) -> Kind {
     }
 }
 
-impl Workshop {
+impl AgentFactory {
     /// Returns an automation's own agent.
     fn automation(&self, own: &OwnWork, request: &AgentRequest<'_>) -> Result<Agent, String> {
         Ok(Agent::new(AgentParts {

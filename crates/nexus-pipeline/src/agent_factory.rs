@@ -29,9 +29,9 @@ use nexus_workspace::{Layout, persona};
 use crate::consent::OwnerConsent;
 use crate::hooks::{OwnWork, Slot};
 use crate::memory_desk;
-use crate::outfit::{Outfit, bash_network};
 use crate::projects::{Bound, Projects};
 use crate::spending::Costs;
+use crate::tool_assembly::{ToolAssembly, bash_network};
 use crate::turn_model;
 use nexus_models::Models;
 
@@ -59,7 +59,7 @@ pub struct AgentFactory {
     processes: Arc<FileRecord>,
     owner_home: PathBuf,
     skills: OfferedSkills,
-    outfit: Outfit,
+    tool_assembly: ToolAssembly,
     pub(crate) costs: Costs,
     prompts: Arc<Prompts>,
     /// What the settings name, and the persona that was found for it.
@@ -81,11 +81,11 @@ impl AgentFactory {
         (sockets, processes): (Arc<dyn ToolSockets>, Arc<FileRecord>),
         consent: OwnerConsent,
         (owner_home, trust): (PathBuf, TrustFolder),
-        outfit: Outfit,
+        tool_assembly: ToolAssembly,
     ) -> Self {
         Self {
             skills: OfferedSkills::new(layout.clone(), trust),
-            outfit,
+            tool_assembly,
             costs,
             prompts: Arc::default(),
             current_persona: Watched::default(),
@@ -200,7 +200,7 @@ impl Engine for AgentFactory {
         let project = self.projects.of(&request.session.settings_json)?;
         let folder = project.as_ref().map(|project| self.projects.task_folder(project));
         let files = self.file_tools(request.role, folder.as_deref().unwrap_or_else(|| self.layout.home()))?;
-        let mut toolbox = self.outfit.dress(request.role, files, &self.settings(), |files| {
+        let mut toolbox = self.tool_assembly.build(request.role, files, &self.settings(), |files| {
             Toolbox::new(request.role, files, self.memory.seen_by(memory_desk::viewer(request)))
         })?;
         if let Some(project) = &project {
@@ -312,7 +312,7 @@ impl AgentFactory {
             layout: self.layout.clone(),
             settings: self.settings(),
             model: self.models.current(),
-            toolbox: self.outfit.hide(own.toolbox(&self.layout, self.memory.clone(), request.item)?),
+            toolbox: self.tool_assembly.hide(own.toolbox(&self.layout, self.memory.clone(), request.item)?),
             limits: self.limits(),
             window: self.costs.window(&self.models.table(), &self.models.name(), &self.settings()),
             assignment: own.assignment(),

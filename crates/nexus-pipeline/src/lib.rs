@@ -12,7 +12,6 @@ pub mod hooks;
 mod marks;
 pub mod memory_desk;
 pub mod observer;
-pub mod outfit;
 pub mod pipeline;
 pub mod projects;
 pub mod questions;
@@ -20,6 +19,7 @@ pub mod recover;
 pub mod sessions;
 pub mod spending;
 pub mod streams;
+pub mod tool_assembly;
 mod turn_model;
 
 pub use bus::{Bus, BusReader};

@@ -23,10 +23,10 @@ use nexus_pipeline::agent_factory::AgentFactory;
 use nexus_pipeline::consent::OwnerConsent;
 use nexus_pipeline::hooks::{self, Automations, Slot};
 use nexus_pipeline::observer::{Counters, Recorder};
-use nexus_pipeline::outfit::Outfit;
 use nexus_pipeline::pipeline::Pipeline;
 use nexus_pipeline::questions::Questions;
 use nexus_pipeline::spending::Costs;
+use nexus_pipeline::tool_assembly::ToolAssembly;
 use nexus_workspace::StartOptions;
 
 pub(super) fn compose(
@@ -77,7 +77,7 @@ pub(super) fn compose(
         (commands, Arc::clone(processes)),
         consent,
         (options.home.clone(), options.trust_folder.clone()),
-        Outfit::new(options, Arc::clone(&redactor), store.agents().clone()),
+        ToolAssembly::new(options, Arc::clone(&redactor), store.agents().clone()),
     ));
     let automations = Automations::new(&hooks::Parts {
         options,

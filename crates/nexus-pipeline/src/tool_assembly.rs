@@ -26,7 +26,7 @@ const SEARCH_PROVIDER: &str = "brave";
 
 /// What tools are made of.
 #[derive(Debug)]
-pub struct Outfit {
+pub struct ToolAssembly {
     layout: Layout,
     redactor: Arc<Redactor>,
     net: Net,
@@ -34,7 +34,7 @@ pub struct Outfit {
     marks: Arc<KeptMarks>,
 }
 
-impl Outfit {
+impl ToolAssembly {
     pub fn new(options: &StartOptions, redactor: Arc<Redactor>, agents: Agents) -> Self {
         let resolver = nexus_models::credentials::of_daemon(options);
         let layout = options.layout.clone();
@@ -43,7 +43,7 @@ impl Outfit {
     }
 
     /// Puts a role's tools together.
-    pub(crate) fn dress(
+    pub(crate) fn build(
         &self,
         role: Role,
         files: FileTools,

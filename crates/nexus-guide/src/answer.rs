@@ -4,7 +4,7 @@ use nexus_base::redact::Redactor;
 use nexus_protocol::framing::key;
 use serde_json::json;
 
-use crate::command::{self, Wish};
+use crate::command::{self, CommandRequest};
 use crate::draft::Draft;
 use crate::facts::{self, Heard};
 use crate::intent::{self, Intent, Request};
@@ -173,7 +173,7 @@ fn dispatch(scene: &Scene, task: &str, words: &str, draft: &mut Draft) {
 
 fn run(scene: &Scene, request: &Request, message: &str, draft: &mut Draft) {
     match command::wanted_command(request, message) {
-        Wish::Command(command) => {
+        CommandRequest::Command(command) => {
             dispatch(
                 scene,
                 &task::run(&command),
@@ -181,11 +181,11 @@ fn run(scene: &Scene, request: &Request, message: &str, draft: &mut Draft) {
                 draft,
             );
         }
-        Wish::Doubtful(words) => draft.say(format!(
+        CommandRequest::Doubtful(words) => draft.say(format!(
             "I am not sure that “{}” is a command. Put it between backticks and I run it: run `…`",
             one_line(&words, 120)
         )),
-        Wish::Nothing => draft.say("What shall I run? For example: run `ls -la`"),
+        CommandRequest::Nothing => draft.say("What shall I run? For example: run `ls -la`"),
     }
 }
 

@@ -113,7 +113,7 @@ const PROGRAMS: &[&str] = &[
 
 /// What the words after "run" amount to.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Wish {
+pub(crate) enum CommandRequest {
     /// A command line.
     Command(String),
     /// Perhaps a command line; better ask.
@@ -123,15 +123,15 @@ pub(crate) enum Wish {
 }
 
 /// Finds the command in a request to run something; `message` is the whole message.
-pub(crate) fn wanted_command(request: &Request, message: &str) -> Wish {
+pub(crate) fn wanted_command(request: &Request, message: &str) -> CommandRequest {
     if let Some(code) =
         fenced_code(message).or_else(|| inline_code(&request.sentence)).or_else(|| inline_code(message))
     {
-        return Wish::Command(clip(&code, LONGEST_COMMAND).to_owned());
+        return CommandRequest::Command(clip(&code, LONGEST_COMMAND).to_owned());
     }
     let raw = unquoted(without_place(request.about.trim()).trim()).trim();
     if raw.is_empty() {
-        return Wish::Nothing;
+        return CommandRequest::Nothing;
     }
     let raw = clip(raw, LONGEST_COMMAND).to_owned();
     let first = raw.split_whitespace().next().unwrap_or_default();
@@ -140,14 +140,14 @@ pub(crate) fn wanted_command(request: &Request, message: &str) -> Wish {
     let is_path = first.contains('/') || first.ends_with(".sh") || first.ends_with(".py");
     let has_flags = rest.any(|word| word.starts_with('-')) || raw.contains(['|', '>', '$', '=']);
     if is_program || is_path || has_flags {
-        Wish::Command(raw)
+        CommandRequest::Command(raw)
     } else {
         // People capitalise the first word of what they dictate.
         let lower = fold(first);
         if PROGRAMS.contains(&fold(first).as_str()) {
-            Wish::Command(format!("{lower}{}", &raw[first.len()..]))
+            CommandRequest::Command(format!("{lower}{}", &raw[first.len()..]))
         } else {
-            Wish::Doubtful(raw)
+            CommandRequest::Doubtful(raw)
         }
     }
 }
@@ -265,20 +265,26 @@ mod tests {
     use super::*;
     use crate::intent::understand;
 
-    fn wish(message: &str) -> Wish {
+    fn command_of(message: &str) -> CommandRequest {
         let found = understand(message, None);
         wanted_command(&found.requests[0], message)
     }
 
     #[test]
     fn commands_are_found_as_written() {
-        assert_eq!(wish("run `ls -la`"), Wish::Command("ls -la".into()));
-        assert_eq!(wish("please run ls -la in home"), Wish::Command("ls -la".into()));
-        assert_eq!(wish("execute the command \"git status\" please"), Wish::Command("git status".into()));
-        assert_eq!(wish("run:\n```sh\necho hi\nls\n```"), Wish::Command("echo hi\nls".into()));
-        assert_eq!(wish("Run ./build.sh --fast"), Wish::Command("./build.sh --fast".into()));
-        assert_eq!(wish("run a marathon"), Wish::Doubtful("a marathon".into()));
-        assert_eq!(wish("run"), Wish::Nothing);
+        assert_eq!(command_of("run `ls -la`"), CommandRequest::Command("ls -la".into()));
+        assert_eq!(command_of("please run ls -la in home"), CommandRequest::Command("ls -la".into()));
+        assert_eq!(
+            command_of("execute the command \"git status\" please"),
+            CommandRequest::Command("git status".into())
+        );
+        assert_eq!(
+            command_of("run:\n```sh\necho hi\nls\n```"),
+            CommandRequest::Command("echo hi\nls".into())
+        );
+        assert_eq!(command_of("Run ./build.sh --fast"), CommandRequest::Command("./build.sh --fast".into()));
+        assert_eq!(command_of("run a marathon"), CommandRequest::Doubtful("a marathon".into()));
+        assert_eq!(command_of("run"), CommandRequest::Nothing);
     }
 
     #[test]

@@ -1,8 +1,8 @@
 //! The way in: stages one to four of every request, from the durable insert to the queue.
 
 mod decide;
+mod send_options;
 mod system;
-mod wish;
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -24,8 +24,8 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use self::decide::{Asking, Decided, Run, microseconds};
-pub use self::wish::check_label;
-use self::wish::{Wish, duplicate, hash};
+pub use self::send_options::check_label;
+use self::send_options::{SendOptions, duplicate, hash};
 use crate::RuntimeError;
 use crate::agent_factory::AgentFactory;
 use crate::between::{Between, Passing};
@@ -98,14 +98,18 @@ impl Pipeline {
         kind: ItemKind,
         caller: &str,
     ) -> Result<ChatAccepted, RuntimeError> {
-        let wish = self.read_wish(&send, kind, caller)?;
+        let send_options = self.read_wish(&send, kind, caller)?;
         if send.project.is_some() {
-            self.check_project(&wish).await?;
+            self.check_project(&send_options).await?;
         }
-        self.take_in(send, wish).await
+        self.take_in(send, send_options).await
     }
 
-    async fn take_in(self: &Arc<Self>, send: ChatSend, wish: Wish) -> Result<ChatAccepted, RuntimeError> {
+    async fn take_in(
+        self: &Arc<Self>,
+        send: ChatSend,
+        send_options: SendOptions,
+    ) -> Result<ChatAccepted, RuntimeError> {
         let (started, watch) = (Timestamp::now(), Instant::now());
         // A key that somebody pastes into a conversation would lie in three databases for ever.
         let send = ChatSend { message: self.recorder.redactor.redact(&send.message), ..send };
@@ -113,65 +117,65 @@ impl Pipeline {
         let source_id = send.idempotency_key.clone().unwrap_or_else(new_ulid);
         let mut event = NewEvent::message(CONTROL_PLANE, &source_id, self.owner.as_str(), &send.message);
         event.container_kind = Some("dm".to_owned());
-        event.container_id = Some(wish.session.to_string());
-        event.metadata = Some(wish.to_json());
+        event.container_id = Some(send_options.session.to_string());
+        event.metadata = Some(send_options.to_json());
         let event_id = event.id();
         let request_id = RequestId::generate();
         let mut passing = self.between.enter(&request_id);
         match self.store.events().receive(event.clone(), request_id.clone(), body_hash).await? {
             Received::New => {}
             Received::Duplicate { request_id: first, same_body, .. } => {
-                return duplicate(first, event_id, wish.session, same_body);
+                return duplicate(first, event_id, send_options.session, same_body);
             }
         }
         // Before the acknowledgement: who waits for it and then sends more comes behind.
-        passing.line_up(&wish.session);
+        passing.line_up(&send_options.session);
         self.recorder.counters.accepted();
         let event = Event { id: event_id.clone(), received_at: started, body: event };
-        self.begin_trace(&event, &request_id, &wish.session, started, watch);
-        let (pipeline, id, session) = (Arc::clone(self), request_id.clone(), wish.session.clone());
+        self.begin_trace(&event, &request_id, &send_options.session, started, watch);
+        let (pipeline, id, session) = (Arc::clone(self), request_id.clone(), send_options.session.clone());
         self.tasks.spawn(async move {
-            pipeline.carry_on(&event, &id, &wish, passing, None).await;
+            pipeline.carry_on(&event, &id, &send_options, passing, None).await;
         });
         failpoint::hit("s1.acknowledged");
         Ok(ChatAccepted { request_id, event_id, session, duplicate: false })
     }
 
     /// Refuses a project for a conversation that was made with another one, or with none: its tools are fixed.
-    async fn check_project(&self, wish: &Wish) -> Result<(), RuntimeError> {
-        let Some(session) = self.store.agents().session(&wish.session).await? else { return Ok(()) };
+    async fn check_project(&self, send_options: &SendOptions) -> Result<(), RuntimeError> {
+        let Some(session) = self.store.agents().session(&send_options.session).await? else { return Ok(()) };
         let has = Bound::of(&session.settings_json).project;
-        if has == wish.project {
+        if has == send_options.project {
             return Ok(());
         }
         let has =
             has.map_or_else(|| "no project".to_owned(), |root| format!("the project {}", root.display()));
         Err(RuntimeError::Invalid {
-            message: format!("the session {} has {has}, and that cannot be changed", wish.session),
+            message: format!("the session {} has {has}, and that cannot be changed", send_options.session),
             hint: Some("leave `session` out, or name a new one".to_owned()),
         })
     }
 
     /// Goes on with an event that an earlier life of the daemon acknowledged.
     pub async fn readmit(self: &Arc<Self>, accepted: &AcceptedEvent) -> Result<(), StoreError> {
-        let wish = Wish::of(accepted, || self.owner_session());
+        let send_options = SendOptions::of(accepted, || self.owner_session());
         // One that is in its queue is carried on from there; one that has ended only has to be told
         // again, because a loss of power may have taken the other files' knowledge of it.
         if self.broker.tell_again(&accepted.request_id).await?.is_some() {
             return Ok(());
         }
         let (event, request) = (&accepted.event, &accepted.request_id);
-        self.begin_trace(event, request, &wish.session, accepted.accepted_at, Instant::now());
-        match self.decide(event, request, &wish, Asking::Perhaps).await? {
+        self.begin_trace(event, request, &send_options.session, accepted.accepted_at, Instant::now());
+        match self.decide(event, request, &send_options, Asking::Perhaps).await? {
             Decided::Ended => Ok(()),
             Decided::Run(run) if remaining(event, &run).is_zero() => self.admit(event, request, &run).await,
             // Nobody waits for these before the daemon is ready.
             later @ (Decided::Run(_) | Decided::Held { .. }) => {
                 let mut passing = self.between.enter(request);
-                passing.line_up(&wish.session);
+                passing.line_up(&send_options.session);
                 let (pipeline, event, request) = (Arc::clone(self), event.clone(), request.clone());
                 self.tasks.spawn(async move {
-                    pipeline.carry_on(&event, &request, &wish, passing, Some(later)).await;
+                    pipeline.carry_on(&event, &request, &send_options, passing, Some(later)).await;
                 });
                 Ok(())
             }
@@ -196,7 +200,7 @@ impl Pipeline {
         &self,
         event: &Event,
         request: &RequestId,
-        wish: &Wish,
+        send_options: &SendOptions,
         mut passing: Passing,
         mut decided: Option<Decided>,
     ) {
@@ -205,11 +209,11 @@ impl Pipeline {
         loop {
             let decided = match decided.take() {
                 Some(decided) => Ok(decided),
-                None => self.decide(event, request, wish, asked).await,
+                None => self.decide(event, request, send_options, asked).await,
             };
             asked = Asking::Perhaps;
             let stepped = match decided {
-                Ok(decided) => self.step(event, request, wish, &mut passing, decided).await,
+                Ok(decided) => self.step(event, request, send_options, &mut passing, decided).await,
                 Err(error) => Err(error),
             };
             let error = match stepped {
@@ -236,7 +240,7 @@ impl Pipeline {
         &self,
         event: &Event,
         request: &RequestId,
-        wish: &Wish,
+        send_options: &SendOptions,
         passing: &mut Passing,
         decided: Decided,
     ) -> Result<Step, StoreError> {
@@ -249,7 +253,7 @@ impl Pipeline {
                     outcome = self.questions.outcome(&question, LONGEST_HOLD) => drop(outcome?),
                     () = self.stopping.cancelled() => return Ok(Step::Over),
                 }
-                passing.line_up(&wish.session);
+                passing.line_up(&send_options.session);
                 Ok(Step::Again)
             }
             Decided::Run(run) => {
@@ -272,39 +276,39 @@ impl Pipeline {
 
     /// Returns the session a request goes to and its place in that session's queue.
     fn place(&self, event: &Event, request: &RequestId, run: &Run) -> (NewSession, NewItem) {
-        let wish = &run.wish;
+        let send_options = &run.send_options;
         let routed = run.persona.as_deref().filter(|persona| self.agent_factory.has_persona(persona));
         let mut settings = routed.map_or_else(|| json!({}), |persona| json!({ "persona": persona }));
-        if let Some(project) = &wish.project {
+        if let Some(project) = &send_options.project {
             settings["project"] = json!(project);
         }
         let session = NewSession {
-            label: wish.session.clone(),
+            label: send_options.session.clone(),
             persona: routed.map_or_else(|| self.agent_factory.persona_name(), str::to_owned),
             role: SessionRole::Manager,
             origin: "nexus",
             settings_json: settings.to_string(),
         };
-        let sender = if system::part_of(wish).is_some() { "system" } else { "owner" };
+        let sender = if system::part_of(send_options).is_some() { "system" } else { "owner" };
         let mut facts = vec![
             (key::PLATFORM.to_owned(), event.body.platform.clone()),
             (key::SENDER.to_owned(), sender.to_owned()),
         ];
-        facts.extend(wish.model.clone().map(|model| (key::MODEL.to_owned(), model)));
-        if sender == "owner" && wish.kind == ItemKind::System && wish.caller != "owner" {
+        facts.extend(send_options.model.clone().map(|model| (key::MODEL.to_owned(), model)));
+        if sender == "owner" && send_options.kind == ItemKind::System && send_options.caller != "owner" {
             // A program put it there; whose words it passes on nobody knows.
-            facts.push((key::UNTRUSTED.to_owned(), format!("a note of {}", wish.caller)));
+            facts.push((key::UNTRUSTED.to_owned(), format!("a note of {}", send_options.caller)));
         }
         facts.extend(run.enrichment.iter().map(|(name, text)| (format!("{ADDED}{name}"), text.clone())));
         let item = NewItem {
             id: QueueItemId::new(event.id.as_str()),
-            session: wish.session.clone(),
+            session: send_options.session.clone(),
             request_id: request.clone(),
             parent_request_id: None,
             root_request_id: request.clone(),
             source_event_id: Some(event.id.clone()),
-            kind: wish.kind,
-            mode: wish.mode,
+            kind: send_options.kind,
+            mode: send_options.mode,
             frame_json: json!(facts).to_string(),
             content: event.body.content.clone(),
             permissions_json: run.permissions.to_string(),

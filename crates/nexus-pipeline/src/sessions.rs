@@ -22,4 +22,4 @@ mod waiters;
 
 pub use broker::{Broker, BrokerLimits, BrokerParts, Quiescence};
 pub use engine::{AgentRequest, AssignRequest, Assigned, Ended, Engine, Framer, Observer, Passage};
-pub use shorten::{Shortening, Wish};
+pub use shorten::{CompactionRequest, Shortening};

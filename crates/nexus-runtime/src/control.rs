@@ -18,7 +18,7 @@ mod skills;
 mod tokens;
 
 use nexus_identity::{Operation, Tokens};
-use nexus_pipeline::sessions::Wish;
+use nexus_pipeline::sessions::CompactionRequest;
 use nexus_protocol::control as wire;
 use nexus_protocol::control::answers::WorkspaceStatus;
 use nexus_protocol::methods::{Action, Method, Path};
@@ -121,8 +121,8 @@ impl Runtime {
             Method::SessionsResolve => self.session_resolve(read(params)?).await,
             Method::SessionsPreview => self.session_previews(read(params)?).await,
             Method::SessionsCompactions => self.session_compactions(read(params)?).await,
-            Method::SessionsCompact => self.session_shorten(read(params)?, Wish::Compact).await,
-            Method::SessionsReset => self.session_shorten(read(params)?, Wish::Reset).await,
+            Method::SessionsCompact => self.session_shorten(read(params)?, CompactionRequest::Compact).await,
+            Method::SessionsReset => self.session_shorten(read(params)?, CompactionRequest::Reset).await,
             Method::SessionsUndo => self.undo_compaction(read(params)?).await,
             Method::AgentsList => {
                 nothing(params)?;

@@ -18,8 +18,8 @@ use nexus_store::runtime::{RequestStatus, RequestUpdate, StageTiming};
 use serde_json::{Value, json};
 
 use super::Pipeline;
+use super::send_options::{SendOptions, check_label};
 use super::system::part_of;
-use super::wish::{Wish, check_label};
 use crate::hooks::OnTheWay;
 
 /// What was decided about a message.
@@ -39,7 +39,7 @@ pub(super) struct Run {
     /// What it may do.
     pub(super) permissions: Value,
     /// Where it goes.
-    pub(super) wish: Wish,
+    pub(super) send_options: SendOptions,
     /// Who answers, if a policy names somebody.
     pub(super) persona: Option<String>,
     /// How long after it came in it may begin.
@@ -83,14 +83,14 @@ impl Pipeline {
         &self,
         event: &Event,
         request: &RequestId,
-        wish: &Wish,
+        send_options: &SendOptions,
         asked: Asking,
     ) -> Result<Decided, StoreError> {
-        let way = OnTheWay { event, request, session: &wish.session };
+        let way = OnTheWay { event, request, session: &send_options.session };
         let automations = &self.automations;
         let mut merged = automations.stage(HookPoint::AfterReceiveEvent, way, None, Value::Null).await;
         let clock = StageClock::start();
-        let source = match part_of(wish) {
+        let source = match part_of(send_options) {
             Some(part) => Source::System { name: part.to_owned() },
             None => Source::Owner { entity: self.owner.clone() },
         };
@@ -112,7 +112,7 @@ impl Pipeline {
         merged.extend(automations.stage(HookPoint::AfterResolveIdentity, way, who, Value::Null).await);
 
         let clock = StageClock::start();
-        let verdict = self.access.decide(&principal, &event.id, &wish.session);
+        let verdict = self.access.decide(&principal, &event.id, &send_options.session);
         let (agreed, permissions) = match verdict.decision {
             Decision::Allow => {
                 let question = match asked {
@@ -125,9 +125,11 @@ impl Pipeline {
                 let reason = verdict.reason.clone().unwrap_or_else(|| "denied".to_owned());
                 (Agreed::No(reason), Permissions::nothing())
             }
-            Decision::Ask => (self.ask_about(event, request, wish).await?, verdict.upon_consent.clone()),
+            Decision::Ask => {
+                (self.ask_about(event, request, send_options).await?, verdict.upon_consent.clone())
+            }
         };
-        self.record_access(request, wish, &verdict, &permissions, &clock);
+        self.record_access(request, send_options, &verdict, &permissions, &clock);
         match agreed {
             Agreed::Yes => {}
             Agreed::Open(question) => return Ok(Decided::Held { question }),
@@ -164,7 +166,7 @@ impl Pipeline {
         let Merged { enrich, handled, session: wanted, .. } = merged;
         let run = Run {
             permissions: permissions.to_json(),
-            wish: rerouted(wish.routed(&verdict.routing), wanted.as_deref()),
+            send_options: rerouted(send_options.routed(&verdict.routing), wanted.as_deref()),
             persona: session.as_ref().and_then(|rule| rule.persona.clone()),
             delay: *delay,
             enrichment: enrich,
@@ -197,14 +199,14 @@ impl Pipeline {
             RequestUpdate::default(),
         );
         failpoint::hit("s2.handled");
-        self.automations.unseen(event, request, &run.wish.session);
+        self.automations.unseen(event, request, &run.send_options.session);
         Ok(())
     }
 
     fn record_access(
         &self,
         request: &RequestId,
-        wish: &Wish,
+        send_options: &SendOptions,
         verdict: &Verdict,
         permissions: &Permissions,
         clock: &StageClock,
@@ -213,24 +215,29 @@ impl Pipeline {
             access_decision: Some(verdict.decision.as_str().to_owned()),
             access_policy: verdict.policy.clone(),
             permissions: Some(permissions.to_json()),
-            session_key: Some(wish.routed(&verdict.routing).session),
+            session_key: Some(send_options.routed(&verdict.routing).session),
             ..RequestUpdate::default()
         };
         self.recorder.stage(request, request, Stage::ResolveAccess, clock.stop(Stage::ResolveAccess), update);
     }
 
     /// Puts the question about a message, or finds how it stands.
-    async fn ask_about(&self, event: &Event, request: &RequestId, wish: &Wish) -> Result<Agreed, StoreError> {
+    async fn ask_about(
+        &self,
+        event: &Event,
+        request: &RequestId,
+        send_options: &SendOptions,
+    ) -> Result<Agreed, StoreError> {
         let ask = Ask {
-            requester: wish.caller.clone(),
+            requester: send_options.caller.clone(),
             platform: event.body.platform.clone(),
             kind: Kind::Access,
             tool: None,
             tool_call_id: None,
-            session: Some(wish.session.clone()),
+            session: Some(send_options.session.clone()),
             request_id: Some(request.clone()),
             summary: ask_about_message(&event.body.content),
-            resources: vec![format!("message:{}:{}", event.body.platform, wish.session)],
+            resources: vec![format!("message:{}:{}", event.body.platform, send_options.session)],
             reason: Some("a policy says that you are asked first".to_owned()),
         };
         let asked = match self.questions.put_as(request.to_string(), ask).await {
@@ -269,15 +276,15 @@ impl Pipeline {
     }
 }
 
-/// Returns the wish with the session an automation wants, if a person could have named that, too.
-fn rerouted(wish: Wish, wanted: Option<&str>) -> Wish {
+/// Returns the send_options with the session an automation wants, if a person could have named that, too.
+fn rerouted(send_options: SendOptions, wanted: Option<&str>) -> SendOptions {
     match wanted.map(|label| check_label(&SessionLabel::new(label))) {
-        Some(Ok(session)) => Wish { session, ..wish },
+        Some(Ok(session)) => SendOptions { session, ..send_options },
         Some(Err(error)) => {
             tracing::warn!(%error, "an automation wanted a session that is none");
-            wish
+            send_options
         }
-        None => wish,
+        None => send_options,
     }
 }
 

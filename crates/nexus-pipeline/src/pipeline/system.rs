@@ -7,7 +7,7 @@ use nexus_protocol::chat::{ChatAccepted, ChatSend};
 use nexus_store::agents::{ItemKind, ItemMode};
 
 use super::Pipeline;
-use super::wish::Wish;
+use super::send_options::SendOptions;
 use crate::RuntimeError;
 
 /// What the callers of such messages begin with.
@@ -32,13 +32,16 @@ impl Pipeline {
         };
         let caller = format!("{SYSTEM}{part}");
         let (mode, kind) = (ItemMode::Followup, ItemKind::System);
-        let wish = Wish { session, mode, kind, caller, project: None, model: None };
-        self.take_in(send, wish).await
+        let send_options = SendOptions { session, mode, kind, caller, project: None, model: None };
+        self.take_in(send, send_options).await
     }
 }
 
 /// Returns which part of the runtime speaks, if it is the runtime that does. People cannot call
 /// themselves that: a caller's name comes from their token.
-pub(super) fn part_of(wish: &Wish) -> Option<&str> {
-    wish.caller.strip_prefix(SYSTEM).filter(|part| wish.session.as_str() == format!("{SYSTEM}{part}"))
+pub(super) fn part_of(send_options: &SendOptions) -> Option<&str> {
+    send_options
+        .caller
+        .strip_prefix(SYSTEM)
+        .filter(|part| send_options.session.as_str() == format!("{SYSTEM}{part}"))
 }

@@ -16,7 +16,7 @@ use tokio_util::task::TaskTracker;
 use crate::sessions::engine::{Engine, Observer};
 use crate::sessions::live::{Cause, LiveSessions};
 use crate::sessions::past::Pasts;
-use crate::sessions::shorten::{self, Shortening, Wish, Wishes};
+use crate::sessions::shorten::{self, CompactionRequest, Shortening, Wishes};
 use crate::sessions::waiters::Waiters;
 use crate::sessions::{owed, run, runner};
 
@@ -144,8 +144,12 @@ impl Broker {
     ///
     /// # Errors
     /// The database cannot be read.
-    pub async fn shorten(&self, label: &SessionLabel, wish: Wish) -> Result<Shortening, StoreError> {
-        shorten::ask(&self.shared, label, wish).await
+    pub async fn shorten(
+        &self,
+        label: &SessionLabel,
+        request: CompactionRequest,
+    ) -> Result<Shortening, StoreError> {
+        shorten::ask(&self.shared, label, request).await
     }
 
     /// Takes a compaction back; the turns it stood for are sent again from the next message on.

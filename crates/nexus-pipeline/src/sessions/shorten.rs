@@ -28,7 +28,7 @@ const MOST_WAITING: usize = 8;
 
 /// What is asked of a session.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Wish {
+pub enum CompactionRequest {
     /// Its earlier turns are summed up.
     Compact,
     /// It begins anew: nothing of what was before is sent.
@@ -59,7 +59,7 @@ pub enum Shortening {
 }
 
 struct Waiting {
-    wish: Wish,
+    request: CompactionRequest,
     answer: oneshot::Sender<Shortening>,
 }
 
@@ -76,14 +76,14 @@ impl std::fmt::Debug for Wishes {
 }
 
 impl Wishes {
-    fn add(&self, label: &SessionLabel, wish: Wish) -> Option<oneshot::Receiver<Shortening>> {
+    fn add(&self, label: &SessionLabel, request: CompactionRequest) -> Option<oneshot::Receiver<Shortening>> {
         let mut waiting = self.lock();
         let of_session = waiting.entry(label.clone()).or_default();
         if of_session.len() >= MOST_WAITING {
             return None;
         }
         let (answer, answered) = oneshot::channel();
-        of_session.push(Waiting { wish, answer });
+        of_session.push(Waiting { request, answer });
         Some(answered)
     }
 
@@ -105,12 +105,12 @@ impl Wishes {
 pub(crate) async fn ask(
     shared: &Arc<Shared>,
     label: &SessionLabel,
-    wish: Wish,
+    request: CompactionRequest,
 ) -> Result<Shortening, StoreError> {
     if shared.parts.agents.session(label).await?.is_none() {
         return Ok(Shortening::Unknown);
     }
-    let Some(answered) = shared.wishes.add(label, wish) else {
+    let Some(answered) = shared.wishes.add(label, request) else {
         return Ok(Shortening::Refused { reason: format!("{MOST_WAITING} such requests wait already") });
     };
     shared.wake(label);
@@ -131,13 +131,13 @@ pub(crate) async fn serve(shared: &Arc<Shared>, label: &SessionLabel) -> bool {
     if wishes.is_empty() {
         return false;
     }
-    for Waiting { wish, answer } in wishes {
+    for Waiting { request, answer } in wishes {
         // Whoever hung up before its turn came has changed their mind; a daemon that stops begins nothing, and
         // letting go of the answer says so.
         if answer.is_closed() || shared.stopping.is_cancelled() {
             continue;
         }
-        let done = carry_out(shared, label, wish).await.unwrap_or_else(|error| {
+        let done = carry_out(shared, label, request).await.unwrap_or_else(|error| {
             tracing::error!(session = %label, %error, "a conversation could not be shortened");
             Shortening::Refused { reason: error.to_string() }
         });
@@ -147,7 +147,11 @@ pub(crate) async fn serve(shared: &Arc<Shared>, label: &SessionLabel) -> bool {
     true
 }
 
-async fn carry_out(shared: &Arc<Shared>, label: &SessionLabel, wish: Wish) -> Result<Shortening, StoreError> {
+async fn carry_out(
+    shared: &Arc<Shared>,
+    label: &SessionLabel,
+    request: CompactionRequest,
+) -> Result<Shortening, StoreError> {
     let agents = &shared.parts.agents;
     let Some(session) = agents.session(label).await? else { return Ok(Shortening::Unknown) };
     let nothing = |why: &str| Ok(Shortening::Nothing { why: why.to_owned() });
@@ -160,8 +164,8 @@ async fn carry_out(shared: &Arc<Shared>, label: &SessionLabel, wish: Wish) -> Re
         return nothing("nothing was said there yet");
     };
     let past = agents.past(label, &head).await?;
-    let shortening = match wish {
-        Wish::Compact => {
+    let shortening = match request {
+        CompactionRequest::Compact => {
             let cancel = CancellationToken::new();
             // Whoever stops the session's turn stops this.
             shared.live.begin(label, TurnId::generate(), Vec::new(), cancel.clone());
@@ -178,7 +182,7 @@ async fn carry_out(shared: &Arc<Shared>, label: &SessionLabel, wish: Wish) -> Re
             shared.live.finish(label);
             done?
         }
-        Wish::Reset => reset(shared, &session, &head, &past).await?,
+        CompactionRequest::Reset => reset(shared, &session, &head, &past).await?,
     };
     if let Shortening::Done(compaction) = &shortening {
         shared.pasts.forget(label);

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use nexus_agent::Window;
 use nexus_base::id::SessionLabel;
-use nexus_pipeline::sessions::{Shortening, Wish};
+use nexus_pipeline::sessions::{CompactionRequest, Shortening};
 use nexus_protocol::bus::BusBody;
 use nexus_store::agents::{CompactionCause, ItemMode};
 
@@ -41,7 +41,8 @@ fn newest_sent(room: &Room) -> String {
 #[tokio::test]
 async fn what_was_said_before_the_last_turns_becomes_a_summary_once() {
     let room = room(Act::Say("They counted."), 5).await;
-    let Shortening::Done(done) = room.broker.shorten(&owner(), Wish::Compact).await.unwrap() else {
+    let Shortening::Done(done) = room.broker.shorten(&owner(), CompactionRequest::Compact).await.unwrap()
+    else {
         panic!("there was something to sum up");
     };
     assert_eq!((done.new.cause, done.new.turns_summarized), (CompactionCause::Asked, 2));
@@ -49,7 +50,7 @@ async fn what_was_said_before_the_last_turns_becomes_a_summary_once() {
     assert!(done.new.tokens_before > 0);
     let is_told = |event: &BusBody| matches!(event, BusBody::Compacted { turns: 2, .. });
     assert!(room.watcher.events.lock().unwrap().iter().any(is_told));
-    let again = room.broker.shorten(&owner(), Wish::Compact).await.unwrap();
+    let again = room.broker.shorten(&owner(), CompactionRequest::Compact).await.unwrap();
     assert!(matches!(again, Shortening::Nothing { .. }), "{again:?}");
     let request = room.say("qq and on", ItemMode::Followup).await;
     room.wait(&request).await;
@@ -61,12 +62,13 @@ async fn what_was_said_before_the_last_turns_becomes_a_summary_once() {
 #[tokio::test]
 async fn anew_means_that_nothing_is_sent_and_nothing_is_lost() {
     let room = room(Act::Say("They counted."), 4).await;
-    let Shortening::Done(done) = room.broker.shorten(&owner(), Wish::Reset).await.unwrap() else {
+    let Shortening::Done(done) = room.broker.shorten(&owner(), CompactionRequest::Reset).await.unwrap()
+    else {
         panic!("there was something to leave behind");
     };
     assert_eq!((done.new.cause, done.new.turns_summarized), (CompactionCause::Reset, 4));
-    for wish in [Wish::Reset, Wish::Compact] {
-        let nothing = room.broker.shorten(&owner(), wish).await.unwrap();
+    for request in [CompactionRequest::Reset, CompactionRequest::Compact] {
+        let nothing = room.broker.shorten(&owner(), request).await.unwrap();
         assert!(matches!(nothing, Shortening::Nothing { .. }), "{nothing:?}");
     }
     let request = room.say("qq fresh", ItemMode::Followup).await;
@@ -87,7 +89,8 @@ async fn it_waits_for_the_turn_that_runs_and_comes_before_the_next_one() {
     room.until(|| room.model.hung() == 1).await;
     let next = room.say("qq afterwards", ItemMode::Followup).await;
     let broker = room.broker.clone();
-    let asked = tokio::spawn(async move { broker.shorten(&owner(), Wish::Compact).await.unwrap() });
+    let asked =
+        tokio::spawn(async move { broker.shorten(&owner(), CompactionRequest::Compact).await.unwrap() });
     tokio::task::yield_now().await;
     assert!(!asked.is_finished());
     room.model.release.notify_one();
@@ -102,7 +105,7 @@ async fn stopped_in_the_middle_nothing_has_changed() {
     let room = room(Act::Hang("They c"), 5).await;
     let ask = || {
         let broker = room.broker.clone();
-        tokio::spawn(async move { broker.shorten(&owner(), Wish::Compact).await.unwrap() })
+        tokio::spawn(async move { broker.shorten(&owner(), CompactionRequest::Compact).await.unwrap() })
     };
     let asked = ask();
     room.until(|| room.model.hung() == 1).await;
@@ -126,8 +129,8 @@ async fn stopped_in_the_middle_nothing_has_changed() {
 async fn where_there_is_nothing_it_says_so() {
     let room = room(Act::Say("They counted."), 2).await;
     let unknown = SessionLabel::new("chat:nowhere");
-    assert_eq!(room.broker.shorten(&unknown, Wish::Compact).await.unwrap(), Shortening::Unknown);
-    let nothing = room.broker.shorten(&owner(), Wish::Compact).await.unwrap();
+    assert_eq!(room.broker.shorten(&unknown, CompactionRequest::Compact).await.unwrap(), Shortening::Unknown);
+    let nothing = room.broker.shorten(&owner(), CompactionRequest::Compact).await.unwrap();
     let Shortening::Nothing { why } = nothing else { panic!("{nothing:?}") };
     assert!(why.contains("nothing to compact"), "{why}");
     assert_eq!(room.model.seen.lock().unwrap().len(), 2, "no model was asked for that");

@@ -2,7 +2,7 @@
 
 use nexus_automation::HookPoint;
 use nexus_base::id::CompactionId;
-use nexus_pipeline::sessions::{Shortening, Wish};
+use nexus_pipeline::sessions::{CompactionRequest, Shortening};
 use nexus_protocol::control::{CompactionsOf, Named, SessionOf, SessionShortened};
 use nexus_protocol::status::Health;
 use nexus_store::agents::Undone;
@@ -19,7 +19,11 @@ impl Runtime {
     }
 
     /// Sums a session up, or lets it begin anew; answers when that is on disk.
-    pub(super) async fn session_shorten(&self, of: SessionOf, wish: Wish) -> Result<Value, RuntimeError> {
+    pub(super) async fn session_shorten(
+        &self,
+        of: SessionOf,
+        request: CompactionRequest,
+    ) -> Result<Value, RuntimeError> {
         match self.health() {
             Health::Healthy | Health::Degraded | Health::Unhealthy => {}
             Health::Starting => return Err(RuntimeError::NotServing { state: "starting" }),
@@ -38,9 +42,9 @@ impl Runtime {
             let changed = Option::is_some(&compaction);
             shown(&SessionShortened { session: session.clone(), changed, reason, compaction })
         };
-        match self.shared.broker.shorten(&session, wish).await? {
+        match self.shared.broker.shorten(&session, request).await? {
             Shortening::Done(compaction) => {
-                if wish == Wish::Reset {
+                if request == CompactionRequest::Reset {
                     self.shared.automations.commanded(HookPoint::CommandReset, &session);
                 }
                 answer(Some(compaction_view(*compaction)), None)

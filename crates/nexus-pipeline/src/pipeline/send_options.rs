@@ -22,7 +22,7 @@ const LONGEST_LABEL: usize = 200;
 
 /// What a person asked for besides the words, kept with the event so that a restart can go on.
 #[derive(Debug, Clone)]
-pub(super) struct Wish {
+pub(super) struct SendOptions {
     pub(super) session: SessionLabel,
     pub(super) mode: ItemMode,
     pub(super) kind: ItemKind,
@@ -34,7 +34,7 @@ pub(super) struct Wish {
     pub(super) model: Option<String>,
 }
 
-impl Wish {
+impl SendOptions {
     /// Returns what is kept with the event.
     pub(super) fn to_json(&self) -> Value {
         json!({
@@ -70,7 +70,7 @@ impl Wish {
         }
     }
 
-    /// Returns the wish as the policies that let it in would have it.
+    /// Returns the send_options as the policies that let it in would have it.
     pub(super) fn routed(&self, routing: &Routing) -> Self {
         let label = routing.session.as_ref().and_then(|rule| rule.label.as_deref());
         Self {
@@ -96,7 +96,7 @@ impl Pipeline {
         send: &ChatSend,
         kind: ItemKind,
         caller: &str,
-    ) -> Result<Wish, RuntimeError> {
+    ) -> Result<SendOptions, RuntimeError> {
         if send.message.trim().is_empty() {
             return Err(invalid("the message is empty", None));
         }
@@ -140,7 +140,7 @@ impl Pipeline {
                 Some("`nexus models` shows what is in use; `models.table` describes more of them"),
             )
         })?;
-        Ok(Wish { session, mode, kind, caller: caller.to_owned(), project, model })
+        Ok(SendOptions { session, mode, kind, caller: caller.to_owned(), project, model })
     }
 }
 

@@ -3,8 +3,8 @@
 //! A request passes eight stages: receive, identity, access, automations, context, agent, deliver, finalize. The first four
 //! stand in [`pipeline`], the others in [`sessions`], which holds queues, the turn ledger, workers, the outbox and recovery.
 
+mod admission;
 pub mod agent_factory;
-mod between;
 pub mod bus;
 pub mod consent;
 mod error;

@@ -27,8 +27,8 @@ use self::decide::{Asking, Decided, Run, microseconds};
 pub use self::send_options::check_label;
 use self::send_options::{SendOptions, duplicate, hash};
 use crate::RuntimeError;
+use crate::admission::{AdmissionOrder, Ticket};
 use crate::agent_factory::AgentFactory;
-use crate::between::{Between, Passing};
 use crate::hooks::Automations;
 use crate::observer::Recorder;
 use crate::projects::Bound;
@@ -57,7 +57,7 @@ pub struct Pipeline {
     owner: EntityId,
     tasks: TaskTracker,
     stopping: CancellationToken,
-    between: Arc<Between>,
+    admission: Arc<AdmissionOrder>,
 }
 
 impl Pipeline {
@@ -82,7 +82,7 @@ impl Pipeline {
             owner,
             tasks: TaskTracker::new(),
             stopping: CancellationToken::new(),
-            between: Arc::default(),
+            admission: Arc::default(),
         }
     }
 
@@ -121,7 +121,7 @@ impl Pipeline {
         event.metadata = Some(send_options.to_json());
         let event_id = event.id();
         let request_id = RequestId::generate();
-        let mut passing = self.between.enter(&request_id);
+        let mut passing = self.admission.enter(&request_id);
         match self.store.events().receive(event.clone(), request_id.clone(), body_hash).await? {
             Received::New => {}
             Received::Duplicate { request_id: first, same_body, .. } => {
@@ -129,7 +129,7 @@ impl Pipeline {
             }
         }
         // Before the acknowledgement: who waits for it and then sends more comes behind.
-        passing.line_up(&send_options.session);
+        passing.enqueue(&send_options.session);
         self.recorder.counters.accepted();
         let event = Event { id: event_id.clone(), received_at: started, body: event };
         self.begin_trace(&event, &request_id, &send_options.session, started, watch);
@@ -171,8 +171,8 @@ impl Pipeline {
             Decided::Run(run) if remaining(event, &run).is_zero() => self.admit(event, request, &run).await,
             // Nobody waits for these before the daemon is ready.
             later @ (Decided::Run(_) | Decided::Held { .. }) => {
-                let mut passing = self.between.enter(request);
-                passing.line_up(&send_options.session);
+                let mut passing = self.admission.enter(request);
+                passing.enqueue(&send_options.session);
                 let (pipeline, event, request) = (Arc::clone(self), event.clone(), request.clone());
                 self.tasks.spawn(async move {
                     pipeline.carry_on(&event, &request, &send_options, passing, Some(later)).await;
@@ -184,7 +184,7 @@ impl Pipeline {
 
     /// Waits until a request is no longer between its acknowledgement and its queue.
     pub async fn settled(&self, request: &RequestId) {
-        self.between.settled(request).await;
+        self.admission.settled(request).await;
     }
 
     /// Lets everything between acknowledgement and queue arrive.
@@ -201,7 +201,7 @@ impl Pipeline {
         event: &Event,
         request: &RequestId,
         send_options: &SendOptions,
-        mut passing: Passing,
+        mut passing: Ticket,
         mut decided: Option<Decided>,
     ) {
         let mut pause = FIRST_PAUSE;
@@ -241,19 +241,19 @@ impl Pipeline {
         event: &Event,
         request: &RequestId,
         send_options: &SendOptions,
-        passing: &mut Passing,
+        passing: &mut Ticket,
         decided: Decided,
     ) -> Result<Step, StoreError> {
         match decided {
             Decided::Ended => Ok(Step::Over),
             Decided::Held { question } => {
                 // Those behind it in its session need not wait for the owner, too.
-                passing.step_aside();
+                passing.yield_place();
                 tokio::select! {
                     outcome = self.questions.outcome(&question, LONGEST_HOLD) => drop(outcome?),
                     () = self.stopping.cancelled() => return Ok(Step::Over),
                 }
-                passing.line_up(&send_options.session);
+                passing.enqueue(&send_options.session);
                 Ok(Step::Again)
             }
             Decided::Run(run) => {
@@ -261,7 +261,7 @@ impl Pipeline {
                     () = tokio::time::sleep(remaining(event, &run)) => {}
                     () = self.stopping.cancelled() => return Ok(Step::Over),
                 }
-                passing.my_turn().await;
+                passing.wait().await;
                 self.admit(event, request, &run).await?;
                 Ok(Step::Over)
             }

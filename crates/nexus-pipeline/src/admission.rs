@@ -9,7 +9,7 @@ use tokio::sync::{oneshot, watch};
 
 /// Everything that is on the way.
 #[derive(Debug, Default)]
-pub(crate) struct Between {
+pub(crate) struct AdmissionOrder {
     state: Mutex<State>,
     moved: watch::Sender<()>,
 }
@@ -23,8 +23,8 @@ struct State {
 
 /// One request on the way; gone when this is dropped, however that comes about.
 #[derive(Debug)]
-pub(crate) struct Passing {
-    between: Arc<Between>,
+pub(crate) struct Ticket {
+    admission: Arc<AdmissionOrder>,
     request: RequestId,
     place: Option<Place>,
 }
@@ -37,11 +37,11 @@ struct Place {
     _arrived: oneshot::Sender<()>,
 }
 
-impl Between {
+impl AdmissionOrder {
     /// Notes that a request is on the way.
-    pub(crate) fn enter(self: &Arc<Self>, request: &RequestId) -> Passing {
+    pub(crate) fn enter(self: &Arc<Self>, request: &RequestId) -> Ticket {
         self.lock().requests.insert(request.clone());
-        Passing { between: Arc::clone(self), request: request.clone(), place: None }
+        Ticket { admission: Arc::clone(self), request: request.clone(), place: None }
     }
 
     /// Waits until a request is not on the way, or no longer.
@@ -59,26 +59,26 @@ impl Between {
     }
 }
 
-impl Passing {
+impl Ticket {
     /// Takes the place behind everything already on the way to the session.
-    pub(crate) fn line_up(&mut self, session: &SessionLabel) {
+    pub(crate) fn enqueue(&mut self, session: &SessionLabel) {
         let (arrived, tail) = oneshot::channel();
-        let before = self.between.lock().tails.insert(session.clone(), (self.request.clone(), tail));
+        let before = self.admission.lock().tails.insert(session.clone(), (self.request.clone(), tail));
         let before = before.map(|(_, tail)| tail);
         self.place = Some(Place { session: session.clone(), before, _arrived: arrived });
     }
 
     /// Gives its place up without arriving; it is still on the way.
-    pub(crate) fn step_aside(&mut self) {
+    pub(crate) fn yield_place(&mut self) {
         let Some(place) = self.place.take() else { return };
-        let mut state = self.between.lock();
+        let mut state = self.admission.lock();
         if state.tails.get(&place.session).is_some_and(|(last, _)| *last == self.request) {
             state.tails.remove(&place.session);
         }
     }
 
     /// Waits until whatever was before it on the way has arrived or given up.
-    pub(crate) async fn my_turn(&mut self) {
+    pub(crate) async fn wait(&mut self) {
         if let Some(before) = self.place.as_mut().and_then(|place| place.before.take()) {
             // Nothing is ever sent; the sender goes when its request does.
             let _ = before.await;
@@ -86,11 +86,11 @@ impl Passing {
     }
 }
 
-impl Drop for Passing {
+impl Drop for Ticket {
     fn drop(&mut self) {
-        self.step_aside();
-        self.between.lock().requests.remove(&self.request);
-        self.between.moved.send_replace(());
+        self.yield_place();
+        self.admission.lock().requests.remove(&self.request);
+        self.admission.moved.send_replace(());
     }
 }
 
@@ -100,33 +100,33 @@ mod tests {
 
     #[tokio::test]
     async fn those_of_one_session_arrive_in_order_and_leave_nothing_behind() {
-        let between = Arc::new(Between::default());
+        let admission = Arc::new(AdmissionOrder::default());
         let (garden, kitchen) = (SessionLabel::new("chat:garden"), SessionLabel::new("chat:kitchen"));
         let pass = |name: &str, session: &SessionLabel| {
-            let mut passing = between.enter(&RequestId::new(name));
-            passing.line_up(session);
+            let mut passing = admission.enter(&RequestId::new(name));
+            passing.enqueue(session);
             passing
         };
         let mut first = pass("first", &garden);
         let mut second = pass("second", &garden);
         let mut other = pass("other", &kitchen);
-        first.my_turn().await;
-        other.my_turn().await;
+        first.wait().await;
+        other.wait().await;
         {
-            let mut waiting = std::pin::pin!(second.my_turn());
+            let mut waiting = std::pin::pin!(second.wait());
             let soon = tokio::time::timeout(std::time::Duration::from_millis(20), waiting.as_mut());
             assert!(soon.await.is_err(), "the second overtook the first");
             drop(first);
             waiting.await;
         }
-        between.settled(&RequestId::new("first")).await;
+        admission.settled(&RequestId::new("first")).await;
         // One that steps aside lets the next one by and is still on the way.
         let mut third = pass("third", &garden);
-        second.step_aside();
-        third.my_turn().await;
-        assert!(between.lock().requests.contains(&RequestId::new("second")));
+        second.yield_place();
+        third.wait().await;
+        assert!(admission.lock().requests.contains(&RequestId::new("second")));
         drop(third);
         drop((second, other));
-        assert!(between.lock().requests.is_empty() && between.lock().tails.is_empty());
+        assert!(admission.lock().requests.is_empty() && admission.lock().tails.is_empty());
     }
 }

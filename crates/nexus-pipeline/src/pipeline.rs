@@ -102,10 +102,10 @@ impl Pipeline {
         if send.project.is_some() {
             self.check_project(&send_options).await?;
         }
-        self.take_in(send, send_options).await
+        self.receive(send, send_options).await
     }
 
-    async fn take_in(
+    async fn receive(
         self: &Arc<Self>,
         send: ChatSend,
         send_options: SendOptions,
@@ -135,7 +135,7 @@ impl Pipeline {
         self.begin_trace(&event, &request_id, &send_options.session, started, watch);
         let (pipeline, id, session) = (Arc::clone(self), request_id.clone(), send_options.session.clone());
         self.tasks.spawn(async move {
-            pipeline.carry_on(&event, &id, &send_options, passing, None).await;
+            pipeline.drive_to_queue(&event, &id, &send_options, passing, None).await;
         });
         failpoint::hit("s1.acknowledged");
         Ok(ChatAccepted { request_id, event_id, session, duplicate: false })
@@ -175,7 +175,7 @@ impl Pipeline {
                 passing.enqueue(&send_options.session);
                 let (pipeline, event, request) = (Arc::clone(self), event.clone(), request.clone());
                 self.tasks.spawn(async move {
-                    pipeline.carry_on(&event, &request, &send_options, passing, Some(later)).await;
+                    pipeline.drive_to_queue(&event, &request, &send_options, passing, Some(later)).await;
                 });
                 Ok(())
             }
@@ -196,7 +196,7 @@ impl Pipeline {
 
     /// Brings an acknowledged message to its queue, however often that takes: only a stop ends it
     /// early, and then the open promise in the inbox makes the next start go on.
-    async fn carry_on(
+    async fn drive_to_queue(
         &self,
         event: &Event,
         request: &RequestId,

@@ -33,7 +33,7 @@ impl Pipeline {
         let caller = format!("{SYSTEM}{part}");
         let (mode, kind) = (ItemMode::Followup, ItemKind::System);
         let send_options = SendOptions { session, mode, kind, caller, project: None, model: None };
-        self.take_in(send, send_options).await
+        self.receive(send, send_options).await
     }
 }
 

@@ -18,7 +18,7 @@ use crate::sessions::live::{Cause, LiveSessions};
 use crate::sessions::past::Pasts;
 use crate::sessions::shorten::{self, CompactionRequest, Shortening, Wishes};
 use crate::sessions::waiters::Waiters;
-use crate::sessions::{owed, run, runner};
+use crate::sessions::{run, runner, settlement};
 
 /// How often a waiter looks for itself even when it hears nothing.
 const WAITER_RECHECK: Duration = Duration::from_secs(5);
@@ -129,10 +129,10 @@ impl Broker {
             Admitted::Queued => self.take_up(&label, &id, mode),
             Admitted::QueuedInPlaceOf(other) => {
                 self.take_up(&label, &id, mode);
-                owed::settle_later(&self.shared, other.item.clone(), other.line.clone());
+                settlement::settle_later(&self.shared, other.item.clone(), other.line.clone());
             }
             Admitted::Refused(own) => {
-                owed::settle_later(&self.shared, own.item.clone(), own.line.clone());
+                settlement::settle_later(&self.shared, own.item.clone(), own.line.clone());
             }
             Admitted::AlreadyThere => {}
         }
@@ -173,7 +173,7 @@ impl Broker {
         let answered = self.shared.parts.agents.answer(session, item, reply).await?;
         let is_new = answered.is_some();
         if let Some(done) = answered {
-            owed::settle_later(&self.shared, done.item, done.line);
+            settlement::settle_later(&self.shared, done.item, done.line);
         }
         Ok(is_new)
     }
@@ -183,7 +183,8 @@ impl Broker {
     /// # Errors
     /// The database cannot be read, or the other files cannot be told.
     pub async fn settle(&self) -> Result<usize, StoreError> {
-        Ok(owed::deliver_undelivered(&self.shared).await? + owed::project_unprojected(&self.shared).await?)
+        Ok(settlement::deliver_undelivered(&self.shared).await?
+            + settlement::project_unprojected(&self.shared).await?)
     }
 
     /// Goes on with every session that has unfinished turns or waiting items; returns how many.
@@ -245,7 +246,7 @@ impl Broker {
             return Ok(Some(false));
         }
         let lines = self.shared.parts.agents.lines_of_request(request).await?;
-        owed::project(&self.shared, &item, &lines).await?;
+        settlement::project(&self.shared, &item, &lines).await?;
         Ok(Some(true))
     }
 
@@ -385,17 +386,17 @@ impl Shared {
     ) -> Result<usize, StoreError> {
         let aftermath = self.parts.agents.cancel(label, reason).await?;
         let count = aftermath.cancelled;
-        self.see_to(aftermath, reason).await;
+        self.apply_aftermath(aftermath, reason).await;
         Ok(count)
     }
 
     /// Does what the end of workers led to: ends their turns, tells of their items, wakes their parents.
-    pub(crate) async fn see_to(self: &Arc<Self>, aftermath: Aftermath, reason: &str) {
+    pub(crate) async fn apply_aftermath(self: &Arc<Self>, aftermath: Aftermath, reason: &str) {
         for (label, turn) in &aftermath.running {
             self.live.cancel(label, turn, reason);
         }
         for item in aftermath.ended {
-            owed::settle_later(self, item, None);
+            settlement::settle_later(self, item, None);
         }
         for report in &aftermath.reported {
             self.parts.observer.publish(

@@ -23,8 +23,8 @@ use crate::sessions::engine::AgentRequest;
 use crate::sessions::ledger::TurnLedger;
 use crate::sessions::live::Cause;
 use crate::sessions::outcome::{conclude, turn_state};
-use crate::sessions::owed;
 use crate::sessions::runner::caught;
+use crate::sessions::settlement;
 use crate::sessions::show::{announce, passed, show};
 use crate::sessions::taint;
 
@@ -242,7 +242,8 @@ async fn end(shared: &Arc<Shared>, claimed: &ClaimedTurn, finish: FinishTurn) {
     let finish = Arc::new(finish);
     // A session does not go on before its turn has an end: what came after it would lose its place.
     let written =
-        owed::insist(shared, "finish", || shared.parts.agents.finish_turn(Arc::clone(&finish))).await;
+        settlement::retry_until_ok(shared, "finish", || shared.parts.agents.finish_turn(Arc::clone(&finish)))
+            .await;
     let Some(Finished { outbox, items, aftermath }) = written else { return };
     let Some(last) = items.last() else { return };
     let root = last.new.root_request_id.clone();
@@ -257,15 +258,15 @@ async fn end(shared: &Arc<Shared>, claimed: &ClaimedTurn, finish: FinishTurn) {
     );
     let (started, watch) = (Timestamp::now(), Instant::now());
     for line in &outbox {
-        owed::insist(shared, "deliver", || owed::deliver(shared, line)).await;
+        settlement::retry_until_ok(shared, "deliver", || settlement::deliver(shared, line)).await;
     }
     passed(shared, &items, Stage::DeliverResponse, started, watch.elapsed());
-    shared.see_to(aftermath, "whoever sent it had ended").await;
+    shared.apply_aftermath(aftermath, "whoever sent it had ended").await;
     shared.waiters.changed(&root);
     if let Ok(Some((root, true))) = shared.parts.agents.quiescence(&root).await {
         shared.parts.observer.publish(&root, BusBody::Quiescent { request_id: root.clone() });
     }
-    owed::project_later(shared, items, outbox);
+    settlement::project_later(shared, items, outbox);
 }
 
 const fn role_of(role: SessionRole) -> Role {

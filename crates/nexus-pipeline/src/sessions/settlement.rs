@@ -19,7 +19,7 @@ const FIRST_PAUSE: Duration = Duration::from_secs(1);
 const LONGEST_PAUSE: Duration = Duration::from_secs(30);
 
 /// Tries something until it works or the daemon stops; the next start does what is left then.
-pub(crate) async fn insist<T, F>(shared: &Shared, what: &str, attempt: impl Fn() -> F) -> Option<T>
+pub(crate) async fn retry_until_ok<T, F>(shared: &Shared, what: &str, attempt: impl Fn() -> F) -> Option<T>
 where
     F: Future<Output = Result<T, StoreError>>,
 {
@@ -43,12 +43,12 @@ pub(crate) fn settle_later(shared: &Arc<Shared>, item: Item, line: Option<Outbox
     let shared = Arc::clone(shared);
     Arc::clone(&shared).tasks.spawn(async move {
         if let Some(line) = &line {
-            insist(&shared, "deliver", || deliver(&shared, line)).await;
+            retry_until_ok(&shared, "deliver", || deliver(&shared, line)).await;
         }
         // Those who waited for it before its tree became part of another one, and those who do now.
         shared.waiters.changed(&item.new.request_id);
         shared.waiters.changed(&item.new.root_request_id);
-        insist(&shared, "project", || project(&shared, &item, line.as_slice())).await;
+        retry_until_ok(&shared, "project", || project(&shared, &item, line.as_slice())).await;
     });
 }
 
@@ -60,7 +60,7 @@ pub(crate) fn project_later(shared: &Arc<Shared>, items: Vec<Item>, lines: Vec<O
         for item in &items {
             let own: Vec<_> =
                 lines.iter().filter(|line| line.request_id == item.new.request_id).cloned().collect();
-            insist(&shared, "project", || project(&shared, item, &own)).await;
+            retry_until_ok(&shared, "project", || project(&shared, item, &own)).await;
         }
     });
 }

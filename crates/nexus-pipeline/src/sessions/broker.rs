@@ -14,8 +14,8 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use crate::sessions::engine::{Engine, Observer};
+use crate::sessions::history_cache::HistoryCaches;
 use crate::sessions::live::{Cause, LiveSessions};
-use crate::sessions::past::Pasts;
 use crate::sessions::shorten::{self, CompactionRequest, Shortening, Wishes};
 use crate::sessions::waiters::Waiters;
 use crate::sessions::{run, runner, settlement};
@@ -77,7 +77,7 @@ pub(crate) struct Shared {
     pub(crate) tasks: TaskTracker,
     pub(crate) stopping: CancellationToken,
     pub(crate) waiters: Waiters,
-    pub(crate) pasts: Pasts,
+    pub(crate) pasts: HistoryCaches,
     pub(crate) wishes: Wishes,
     /// Sessions whose reports have waited for their siblings long enough.
     ripe: Mutex<HashSet<SessionLabel>>,
@@ -108,7 +108,7 @@ impl Broker {
                 tasks: TaskTracker::new(),
                 stopping: CancellationToken::new(),
                 waiters: Waiters::default(),
-                pasts: Pasts::default(),
+                pasts: HistoryCaches::default(),
                 wishes: Wishes::default(),
                 ripe: Mutex::default(),
                 is_quiet: AtomicBool::new(false),

@@ -20,8 +20,8 @@ use tokio_util::sync::CancellationToken;
 use crate::sessions::broker::Shared;
 use crate::sessions::convert::{past_of, past_turn};
 use crate::sessions::engine::AgentRequest;
+use crate::sessions::history_cache::is_forgetful;
 use crate::sessions::ledger::new_compaction;
-use crate::sessions::past::is_forgetful;
 
 /// Wishes that may wait in one session.
 const MOST_WAITING: usize = 8;

@@ -18,7 +18,7 @@ pub(crate) async fn standing(
     let taint = Taint::new(known);
     // What an automation does for itself is one run each time, and has no past.
     if claimed.turn.parent.is_some()
-        && !crate::sessions::past::is_forgetful(&claimed.session.label)
+        && !crate::sessions::history_cache::is_forgetful(&claimed.session.label)
         && let Some(earlier) = agents.newest_taint(&claimed.session.label).await?
         && earlier.id != claimed.turn.id
     {

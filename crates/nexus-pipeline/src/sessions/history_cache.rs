@@ -33,11 +33,11 @@ struct Kept {
 
 /// The conversations of sessions that spoke lately.
 #[derive(Debug, Default)]
-pub(crate) struct Pasts {
+pub(crate) struct HistoryCaches {
     kept: Mutex<(u64, HashMap<SessionLabel, Kept>)>,
 }
 
-impl Pasts {
+impl HistoryCaches {
     /// Returns what a claimed turn follows on.
     pub(crate) async fn of(&self, agents: &Agents, claimed: &ClaimedTurn) -> Result<Past, StoreError> {
         let Some(parent) = &claimed.turn.parent else { return Ok(Past::default()) };
@@ -96,7 +96,7 @@ mod tests {
 
     #[test]
     fn the_longest_unused_conversation_goes_first_and_all_stay_within_bounds() {
-        let pasts = Pasts::default();
+        let pasts = HistoryCaches::default();
         let label = |name: &str| SessionLabel::new(format!("dm:{name}"));
         pasts.keep(&label("a"), Past::default(), turn("a1", MOST_BYTES / 2));
         pasts.keep(&label("b"), Past::default(), turn("b1", MOST_BYTES / 3));

@@ -28,7 +28,7 @@ use nexus_workspace::{Layout, persona};
 
 use crate::consent::OwnerConsent;
 use crate::hooks::{OwnWork, Slot};
-use crate::memory_desk;
+use crate::memory_service;
 use crate::projects::{Bound, Projects};
 use crate::spending::Costs;
 use crate::tool_assembly::{ToolAssembly, bash_network};
@@ -201,7 +201,7 @@ impl Engine for AgentFactory {
         let folder = project.as_ref().map(|project| self.projects.task_folder(project));
         let files = self.file_tools(request.role, folder.as_deref().unwrap_or_else(|| self.layout.home()))?;
         let mut toolbox = self.tool_assembly.build(request.role, files, &self.settings(), |files| {
-            Toolbox::new(request.role, files, self.memory.seen_by(memory_desk::viewer(request)))
+            Toolbox::new(request.role, files, self.memory.seen_by(memory_service::viewer(request)))
         })?;
         if let Some(project) = &project {
             toolbox = toolbox.project(self.projects.tool(request.role, project, &bound)?);

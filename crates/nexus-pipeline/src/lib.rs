@@ -10,7 +10,7 @@ pub mod consent;
 mod error;
 pub mod hooks;
 mod marks;
-pub mod memory_desk;
+pub mod memory_service;
 pub mod observer;
 pub mod pipeline;
 pub mod projects;
@@ -24,4 +24,4 @@ mod turn_model;
 
 pub use bus::{Bus, BusReader};
 pub use error::RuntimeError;
-pub use memory_desk::MemoryDesk;
+pub use memory_service::MemoryService;

@@ -172,7 +172,7 @@ where
     runtime.shared.agent_factory.models.look_around();
     tokio::spawn(crate::memory_keeper::keep(
         runtime.shared.agent_factory.memory.clone(),
-        nexus_pipeline::memory_desk::beside(&options.layout),
+        nexus_pipeline::memory_service::beside(&options.layout),
         runtime.shared.stopping.clone(),
     ));
     check_credentials(options);

@@ -12,5 +12,5 @@ mod tool_sources;
 
 pub use boot::{StartError, start};
 pub use control::{Caller, automation_view, fresh_id, invocation_view, now, sample};
-pub use nexus_pipeline::{Bus, BusReader, MemoryDesk, RuntimeError};
+pub use nexus_pipeline::{Bus, BusReader, MemoryService, RuntimeError};
 pub use runtime::Runtime;

@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use super::{broken, missing, nothing, read, shown};
 use crate::{Runtime, RuntimeError};
-use nexus_pipeline::memory_desk::MemoryDesk;
+use nexus_pipeline::memory_service::MemoryService;
 
 impl Runtime {
     pub(super) async fn memory_call(
@@ -16,7 +16,7 @@ impl Runtime {
     ) -> Result<Value, RuntimeError> {
         let shared = &self.shared;
         let memory = shared.agent_factory.memory.clone();
-        let desk = MemoryDesk::new(memory, shared.store.clone(), shared.control.options.layout.clone());
+        let desk = MemoryService::new(memory, shared.store.clone(), shared.control.options.layout.clone());
         match method {
             Method::MemoryAdd => shown(&desk.add(read(params)?).await.map_err(refused)?),
             Method::MemoryChanges => shown(&desk.changes(read(params)?).await.map_err(refused)?),

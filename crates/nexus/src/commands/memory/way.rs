@@ -8,7 +8,7 @@ use nexus_protocol::memory::{
     MemoryRecall, MemoryStats,
 };
 use nexus_protocol::methods::Method;
-use nexus_runtime::MemoryDesk;
+use nexus_runtime::MemoryService;
 use nexus_store::{OpenMode, Store};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -21,7 +21,7 @@ use crate::failure::{Exit, Failure};
 /// The way to the memory.
 pub(in crate::commands) enum Way {
     Daemon(Client),
-    Files { desk: Box<MemoryDesk>, store: Store, lock: Option<HeldLock> },
+    Files { desk: Box<MemoryService>, store: Store, lock: Option<HeldLock> },
 }
 
 impl Way {
@@ -32,7 +32,7 @@ impl Way {
             return Ok(Self::Daemon(context.client()?));
         }
         let store = Store::open(&layout.data(), OpenMode::ReadOnly).map_err(|error| store_failure(&error))?;
-        let desk = Box::new(MemoryDesk::new(Memory::read_only(&store), store.clone(), layout));
+        let desk = Box::new(MemoryService::new(Memory::read_only(&store), store.clone(), layout));
         Ok(Self::Files { desk, store, lock: None })
     }
 
@@ -48,7 +48,7 @@ impl Way {
         })?;
         let store =
             Store::open(&layout.data(), OpenMode::ReadWrite).map_err(|error| store_failure(&error))?;
-        let desk = Box::new(MemoryDesk::new(Memory::new(&store), store.clone(), layout));
+        let desk = Box::new(MemoryService::new(Memory::new(&store), store.clone(), layout));
         Ok(Self::Files { desk, store, lock: Some(lock) })
     }
 
@@ -80,7 +80,7 @@ impl Way {
         self,
         method: Method,
         params: &P,
-        here: impl AsyncFnOnce(&MemoryDesk) -> Result<T, MemoryError>,
+        here: impl AsyncFnOnce(&MemoryService) -> Result<T, MemoryError>,
     ) -> Result<T, Failure> {
         let runtime = super::super::client_runtime()?;
         match self {

@@ -22,13 +22,13 @@ const MOST_ENTITIES: u32 = 1000;
 
 /// Memory with the workspace around it.
 #[derive(Debug, Clone)]
-pub struct MemoryDesk {
+pub struct MemoryService {
     memory: Memory,
     store: Store,
     layout: Layout,
 }
 
-impl MemoryDesk {
+impl MemoryService {
     /// Opens the desk.
     pub fn new(memory: Memory, store: Store, layout: Layout) -> Self {
         Self { memory, store, layout }

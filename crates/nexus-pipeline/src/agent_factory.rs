@@ -17,7 +17,7 @@ use nexus_project::catalog::ModelTier;
 use nexus_protocol::framing::{Frame, Kind, key};
 use nexus_store::agents::ItemKind;
 use nexus_tools::ports::Approve;
-use nexus_tools::{FileAccess, FileTools, OpenRunSocket, Shell, ShellSetup};
+use nexus_tools::{FileAccess, FileTools, OpenToolSocket, Shell, ShellSetup};
 use nexus_tools::{Role, Toolbox};
 use nexus_workspace::config::Settings;
 use nexus_workspace::persona::Persona;
@@ -45,7 +45,7 @@ const TOOL_HOME: &str = "tool-home";
 /// Serves `nexus …` inside a tool call.
 pub trait ToolSockets: std::fmt::Debug + Send + Sync {
     /// Returns what opens the socket of one call.
-    fn opener(self: Arc<Self>) -> OpenRunSocket;
+    fn opener(self: Arc<Self>) -> OpenToolSocket;
 }
 
 /// Everything agents are made of.
@@ -348,7 +348,7 @@ impl AgentFactory {
         };
         let shell = Shell::at(&self.layout, &setup).map_err(|error| chain(&error))?;
         Ok(shell
-            .run_socket(Arc::clone(&self.sockets).opener())
+            .tool_socket(Arc::clone(&self.sockets).opener())
             .record(Arc::clone(&self.processes) as Arc<dyn GroupRecord>))
     }
 }

@@ -162,7 +162,7 @@ pub struct Launch {
     pub(crate) folder: PathBuf,
     pub(crate) environment: Environment,
     pub(crate) input: Input,
-    pub(crate) run_socket: Option<(String, OwnedFd)>,
+    pub(crate) tool_socket: Option<(String, OwnedFd)>,
     pub(crate) deadline: Duration,
     pub(crate) grace: Duration,
     pub(crate) output_limit: usize,
@@ -193,7 +193,7 @@ impl Launch {
             folder: folder.into(),
             environment: Environment::clean(),
             input: Input::Null,
-            run_socket: None,
+            tool_socket: None,
             deadline: DEFAULT_DEADLINE,
             grace: DEFAULT_GRACE,
             output_limit: DEFAULT_OUTPUT_LIMIT,
@@ -232,8 +232,8 @@ impl Launch {
 
     /// Leaves `socket` open in the program and tells it the descriptor's number in `variable`.
     #[must_use]
-    pub fn run_socket(mut self, variable: &str, socket: UnixStream) -> Self {
-        self.run_socket = Some((variable.to_owned(), socket.into()));
+    pub fn tool_socket(mut self, variable: &str, socket: UnixStream) -> Self {
+        self.tool_socket = Some((variable.to_owned(), socket.into()));
         self
     }
 

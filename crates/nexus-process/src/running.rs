@@ -138,9 +138,9 @@ fn start(launch: Launch, mark: String, record: Option<Arc<dyn GroupRecord>>) -> 
     };
     // Handing over a socket takes the helper too: only it can leave a descriptor open without racing against
     // every other process this one starts.
-    let (mut command, order) = if profile.is_some() || launch.run_socket.is_some() {
+    let (mut command, order) = if profile.is_some() || launch.tool_socket.is_some() {
         let helper = launch.helper.map_or_else(Helper::this_program, Ok).map_err(failed)?;
-        let (socket_variable, socket) = launch.run_socket.unzip();
+        let (socket_variable, socket) = launch.tool_socket.unzip();
         let order = Order {
             program: launch.program.into(),
             arguments: launch.arguments,

@@ -4,10 +4,10 @@ mod boot;
 mod control;
 mod memory_keeper;
 pub mod report;
-mod run_socket;
 mod runtime;
 mod signals;
 pub mod skills;
+mod tool_socket;
 mod tool_sources;
 
 pub use boot::{StartError, start};

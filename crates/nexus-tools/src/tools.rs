@@ -37,7 +37,7 @@ use crate::taint::Level;
 
 pub use access::{AccessError, FileAccess, Rights};
 pub use artifacts::Artifacts;
-pub use shell::{OpenRunSocket, Shell, ShellError, ShellSetup, Unconfined};
+pub use shell::{OpenToolSocket, Shell, ShellError, ShellSetup, Unconfined};
 
 use arguments::Arguments;
 

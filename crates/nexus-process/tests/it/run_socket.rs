@@ -37,7 +37,7 @@ async fn the_program_talks_through_its_socket() {
             .arguments(["-c", &format!("{} --exact run_socket::inside", own.display())])
             .environment(machine.environment())
             .helper(helper())
-            .run_socket("TEST_RUN_FD", theirs)
+            .tool_socket("TEST_RUN_FD", theirs)
             .run()
             .await
             .unwrap();

@@ -15,8 +15,8 @@ use nexus_workspace::config::{DropPolicy, Settings};
 use tokio_util::sync::CancellationToken;
 
 use crate::control::Control;
-use crate::run_socket::RunCommands;
 use crate::runtime::{STARTING, Shared};
+use crate::tool_socket::ToolCommands;
 use crate::{Bus, Runtime};
 use nexus_models::Models;
 use nexus_pipeline::agent_factory::AgentFactory;
@@ -52,7 +52,7 @@ pub(super) fn compose(
         automations: Slot::default(),
     });
     let memory = Memory::new(store);
-    let commands = Arc::new(RunCommands {
+    let commands = Arc::new(ToolCommands {
         environment: options.environment.clone(),
         layout: options.layout.clone(),
         settings: settings.clone(),

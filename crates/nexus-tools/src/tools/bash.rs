@@ -196,10 +196,10 @@ fn launch(
     if let Some(record) = &shell.record {
         launch = launch.record(record.clone());
     }
-    if let Some(open) = &shell.run_socket {
+    if let Some(open) = &shell.tool_socket {
         let socket = open(scope.run.taint.provenance(Role::Worker))
             .map_err(|error| format!("the socket to the daemon could not be opened: {error}"))?;
-        launch = launch.run_socket(RUN_SOCKET_VARIABLE, socket);
+        launch = launch.tool_socket(RUN_SOCKET_VARIABLE, socket);
     }
     Ok(launch)
 }

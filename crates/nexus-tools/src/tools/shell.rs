@@ -17,7 +17,7 @@ use super::modes::Modes;
 
 /// Opens the program's end of a socket on which the daemon serves one call with its worker's rights. What
 /// the call wants to remember is kept as whose words it is told here.
-pub type OpenRunSocket = Arc<dyn Fn(Provenance) -> io::Result<UnixStream> + Send + Sync>;
+pub type OpenToolSocket = Arc<dyn Fn(Provenance) -> io::Result<UnixStream> + Send + Sync>;
 
 /// The longest settings file of git looked into for the owner's name.
 const GIT_SETTINGS_LIMIT: u64 = 256 * 1024;
@@ -95,7 +95,7 @@ pub struct Shell {
     pub(super) support: SandboxSupport,
     pub(super) helper: Option<Helper>,
     pub(super) record: Option<Arc<dyn GroupRecord>>,
-    pub(super) run_socket: Option<OpenRunSocket>,
+    pub(super) tool_socket: Option<OpenToolSocket>,
     pub(super) unconfined: Unconfined,
     pub(super) modes: Modes,
     /// Removed with the shell.
@@ -193,7 +193,7 @@ impl Shell {
             support: nexus_process::support().clone(),
             helper: None,
             record: None,
-            run_socket: None,
+            tool_socket: None,
             unconfined: Unconfined::Ask,
             modes: Modes::of(layout),
             _temp: temp,
@@ -234,8 +234,8 @@ impl Shell {
 
     /// Gives every command a socket to the daemon.
     #[must_use]
-    pub fn run_socket(mut self, open: OpenRunSocket) -> Self {
-        self.run_socket = Some(open);
+    pub fn tool_socket(mut self, open: OpenToolSocket) -> Self {
+        self.tool_socket = Some(open);
         self
     }
 

@@ -134,7 +134,7 @@ async fn every_call_has_its_own_socket_to_the_daemon() {
     let place = Place::new();
     let ends: Arc<Mutex<Vec<UnixStream>>> = Arc::default();
     let kept = Arc::clone(&ends);
-    let shell = place.shell(Vec::new(), Network::Off).run_socket(Arc::new(move |_| {
+    let shell = place.shell(Vec::new(), Network::Off).tool_socket(Arc::new(move |_| {
         let (ours, theirs) = UnixStream::pair()?;
         kept.lock().unwrap().push(ours);
         Ok(theirs)

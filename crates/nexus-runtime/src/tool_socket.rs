@@ -11,7 +11,7 @@ use std::sync::Arc;
 use nexus_credentials::{CredentialFolder, Depth, scan};
 use nexus_memory::{Memory, Provenance, RecallRequest};
 use nexus_protocol::run::{LONGEST_LINE, RunReply, RunRequest};
-use nexus_tools::OpenRunSocket;
+use nexus_tools::OpenToolSocket;
 use nexus_workspace::config::Settings;
 use nexus_workspace::trust::Trust;
 use nexus_workspace::{Layout, skills};
@@ -30,7 +30,7 @@ const RECALL_LIMIT: usize = 10;
 
 /// Commands of the daemon that workers may use.
 #[derive(Debug)]
-pub(crate) struct RunCommands {
+pub(crate) struct ToolCommands {
     pub(crate) environment: Vec<(String, String)>,
     pub(crate) layout: Layout,
     pub(crate) settings: Settings,
@@ -39,9 +39,9 @@ pub(crate) struct RunCommands {
     pub(crate) runtime: tokio::runtime::Handle,
 }
 
-impl ToolSockets for RunCommands {
+impl ToolSockets for ToolCommands {
     /// The program gets one end; the other is served until it closes.
-    fn opener(self: Arc<Self>) -> OpenRunSocket {
+    fn opener(self: Arc<Self>) -> OpenToolSocket {
         let commands = self;
         Arc::new(move |provenance| {
             let (ours, theirs) = StdUnixStream::pair()?;
@@ -60,7 +60,7 @@ impl ToolSockets for RunCommands {
     }
 }
 
-impl RunCommands {
+impl ToolCommands {
     async fn serve(&self, stream: UnixStream, provenance: Provenance) -> io::Result<()> {
         let (read, mut write) = stream.into_split();
         let mut read = BufReader::new(read);

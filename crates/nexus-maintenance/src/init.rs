@@ -48,7 +48,7 @@ pub fn init(layout: &Layout, trusted: &TrustFolder) -> Result<InitReport, InitEr
         nexus_base::failpoint::hit("init.database");
     }
     if let Some(lock) = lock {
-        crate::left_over::sweep(layout, trusted);
+        crate::stale_files::sweep(layout, trusted);
         lock.release();
     }
     Ok(report)

@@ -3,7 +3,7 @@
 pub mod backup;
 pub mod doctor;
 mod init;
-mod left_over;
+mod stale_files;
 
 pub use init::{InitError, init};
-pub use left_over::sweep;
+pub use stale_files::sweep;

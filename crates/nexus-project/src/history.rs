@@ -237,7 +237,7 @@ fn checksum(words: impl IntoIterator<Item = u64>) -> u64 {
 }
 
 /// Returns a number that no other call returned, as far as time and process tell them apart.
-fn one_of_a_kind() -> u64 {
+fn unique_id() -> u64 {
     let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
     let mut hasher = DefaultHasher::new();
     hasher.write_u128(since.as_nanos());

@@ -86,7 +86,7 @@ impl Index {
             stamp: stamp(file, path)?,
             witness: 0,
             stored: 0,
-            reading: super::one_of_a_kind(),
+            reading: super::unique_id(),
         };
         index.read(file, path, From::Start)?;
         Ok(index)

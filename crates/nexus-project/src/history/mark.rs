@@ -7,7 +7,7 @@ use std::io;
 use std::os::unix::fs::FileExt as _;
 use std::sync::OnceLock;
 
-use super::{checksum, one_of_a_kind};
+use super::{checksum, unique_id};
 
 /// Says what this is and in which form.
 const MAGIC: u64 = u64::from_le_bytes(*b"nxmark\x00\x01");
@@ -34,7 +34,7 @@ pub(super) struct Mark {
 impl Mark {
     /// Begins an epoch in which nothing was recorded.
     pub(super) fn fresh() -> Self {
-        Self { boot: boot(), epoch: one_of_a_kind(), count: 0, free: 0, under_way: false, left: (0, 0) }
+        Self { boot: boot(), epoch: unique_id(), count: 0, free: 0, under_way: false, left: (0, 0) }
     }
 
     /// The same with a record under way.

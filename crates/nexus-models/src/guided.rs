@@ -102,14 +102,14 @@ impl Guided {
 
 /// A model that waits until it is known which one answers.
 #[derive(Debug)]
-pub(crate) struct Patient {
+pub(crate) struct PendingModel {
     pub(crate) models: Models,
     pub(crate) asks: bool,
     pub(crate) name: ModelName,
 }
 
 #[async_trait]
-impl Model for Patient {
+impl Model for PendingModel {
     fn name(&self) -> ModelName {
         self.name.clone()
     }

@@ -24,7 +24,7 @@ use tokio::sync::watch;
 use nexus_base::error::chain;
 
 pub use self::choose::Choice;
-use self::guided::{Guided, Patient};
+use self::guided::{Guided, PendingModel};
 
 /// Where the owner's answers are kept.
 pub const CONSENTS: &str = "models.consents";
@@ -217,7 +217,7 @@ impl Models {
         if *self.inner.looked.borrow() {
             Ok(self.chosen(asks))
         } else {
-            Ok(Arc::new(Patient { models: self.clone(), asks, name: self.name() }))
+            Ok(Arc::new(PendingModel { models: self.clone(), asks, name: self.name() }))
         }
     }
 

@@ -5,14 +5,14 @@
 use libfuzzer_sys::fuzz_target;
 use nexus_protocol::error::ErrorCode;
 use nexus_protocol::methods::Method;
-use nexus_protocol::ws::{LONGEST_FRAME, read_request};
+use nexus_protocol::ws::{MAX_FRAME_LEN, read_request};
 use serde_json::Value;
 
 fuzz_target!(|bytes: &[u8]| match read_request(bytes) {
     Ok(frame) => {
         let _ = Method::find(&frame.method);
         let again = serde_json::to_vec(&frame).expect("a frame is JSON");
-        if again.len() <= LONGEST_FRAME {
+        if again.len() <= MAX_FRAME_LEN {
             let second = read_request(&again).expect("written by us");
             // The last digit of a number that is no integer may differ; everything else may not.
             if frame.params.as_ref().is_none_or(|params| !has_fractions(params)) {

@@ -17,7 +17,7 @@ use nexus_tools::{RememberedFact, Role};
 /// Name of the block that holds what was remembered.
 const MEMORY_BLOCK: &str = "memory_context";
 /// Longest addition of one automation, in bytes.
-const LONGEST_ADDITION: usize = 8_000;
+const MAX_ADDITION_LEN: usize = 8_000;
 
 /// What a turn was sent, part by part; sizes in bytes.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
@@ -93,7 +93,7 @@ impl Agent {
         }
         for Enrichment { source, text } in input.hooks.context_ready(&input.facts).await {
             let whole = text.len();
-            let kept = &text[..text.floor_char_boundary(LONGEST_ADDITION)];
+            let kept = &text[..text.floor_char_boundary(MAX_ADDITION_LEN)];
             let before = rich.len();
             rich = framing::with_block(&rich, &source, kept);
             record.additions.push(PromptPart {

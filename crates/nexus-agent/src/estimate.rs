@@ -10,7 +10,7 @@ use nexus_protocol::tool::ToolSpec;
 const FIRST_GUESS: u64 = 3_500;
 /// What a provider's count can teach at most; anything else is a misunderstanding.
 const LEAST: u64 = 1_000;
-const MOST: u64 = 8_000;
+const MAX_COUNT: u64 = 8_000;
 /// What a message costs beside its text, in bytes.
 const MESSAGE_OVERHEAD: usize = 16;
 
@@ -58,7 +58,7 @@ fn seen(bytes: usize, tokens: u64) -> Option<u64> {
     if tokens < 100 {
         return None;
     }
-    Some((u64::try_from(bytes).ok()?.saturating_mul(1_000) / tokens).clamp(LEAST, MOST))
+    Some((u64::try_from(bytes).ok()?.saturating_mul(1_000) / tokens).clamp(LEAST, MAX_COUNT))
 }
 
 /// Returns the bytes of a whole request, as far as a model reads them.

@@ -22,15 +22,15 @@ use nexus_tools::Role;
 use self::texts::{CALL_STYLE, MANAGER_RULES, WORKER_RULES};
 
 /// Longest AGENTS.md and BOOTSTRAP.md that are sent, in bytes.
-const LONGEST_RULES: usize = 32 * 1024;
+const MAX_RULES_LEN: usize = 32 * 1024;
 /// Largest of those files that is looked at.
-const LARGEST_FILE: u64 = 1024 * 1024;
+const MAX_FILE_SIZE: u64 = 1024 * 1024;
 /// Longest body of a catalog role, in bytes.
-const LONGEST_ROLE: usize = 16 * 1024;
+const MAX_ROLE_LEN: usize = 16 * 1024;
 /// Most prompts kept: one for each kind of channel and persona.
-const MOST_PROMPTS: usize = 16;
+const MAX_PROMPTS: usize = 16;
 /// Ids of written prompts that are remembered; forgotten ones are written again, which changes nothing.
-const MOST_WRITTEN: usize = 200;
+const MAX_WRITTEN: usize = 200;
 /// How much of its task a worker's header names; the task itself is its first message.
 const NAMED_TASK: usize = 160;
 
@@ -95,7 +95,7 @@ impl Prompts {
     /// Notes that they are.
     pub(crate) fn note_kept(&self, id: &str) {
         let mut written = self.written.lock().unwrap_or_else(PoisonError::into_inner);
-        if written.len() >= MOST_WRITTEN {
+        if written.len() >= MAX_WRITTEN {
             written.clear();
         }
         written.insert(id.to_owned());
@@ -126,7 +126,7 @@ impl Prompts {
         );
         let watched = {
             let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
-            if kept.len() >= MOST_PROMPTS {
+            if kept.len() >= MAX_PROMPTS {
                 kept.clear();
             }
             Arc::clone(kept.entry(key).or_default())
@@ -173,7 +173,7 @@ pub(crate) fn assemble(
                     "catalog role",
                     &format!("## Your role: {}\n", role.name),
                     role.body.trim(),
-                    LONGEST_ROLE,
+                    MAX_ROLE_LEN,
                 );
             }
         }
@@ -182,7 +182,7 @@ pub(crate) fn assemble(
     prompt.part("tool style", CALL_STYLE);
     // What an automation has learnt changes often; everything before it stays as every worker has it.
     if let Some(role) = assignment.role.as_ref().filter(|_| is_automation(session)) {
-        prompt.capped(&role.name, "", role.body.trim(), LONGEST_RULES);
+        prompt.capped(&role.name, "", role.body.trim(), MAX_RULES_LEN);
     }
     let mut onboarding = false;
     // Last, so that the prefix before it survives the end of onboarding.
@@ -287,12 +287,12 @@ impl Builder {
 
     /// Adds a file of the workspace if it exists; returns whether it does.
     fn file(&mut self, name: &str, heading: &str, path: &std::path::Path) -> Result<bool, FileError> {
-        let text = match file::read_text(path, LARGEST_FILE) {
+        let text = match file::read_text(path, MAX_FILE_SIZE) {
             Ok(text) => text,
             Err(error) if error.source.kind() == std::io::ErrorKind::NotFound => return Ok(false),
             Err(error) => return Err(error),
         };
-        self.capped(name, heading, &without_bindings(&text), LONGEST_RULES);
+        self.capped(name, heading, &without_bindings(&text), MAX_RULES_LEN);
         Ok(true)
     }
 

@@ -9,7 +9,7 @@ use nexus_workspace::Layout;
 use serde_json::{Value, json};
 
 /// Largest file of a folder that is read into a prompt or handed to a program.
-pub const LARGEST_FILE: u64 = 32 * 1024;
+pub const MAX_FILE_SIZE: u64 = 32 * 1024;
 /// Patterns and errors are part of a prompt only while they are together no longer than this.
 const SHORT: usize = 8 * 1024;
 
@@ -135,7 +135,7 @@ impl Home {
         let mut restored = Vec::new();
         for name in LEARNED {
             let path = self.folder.join(name);
-            let grown = std::fs::symlink_metadata(&path).is_ok_and(|file| file.len() > LARGEST_FILE);
+            let grown = std::fs::symlink_metadata(&path).is_ok_and(|file| file.len() > MAX_FILE_SIZE);
             let copy = read(&self.folder, &format!(".{name}.before"));
             if let Some(text) = copy.filter(|_| grown) {
                 file::replace(&path, text.as_bytes(), 0o600, Durability::Crash)?;
@@ -159,7 +159,7 @@ impl Home {
             return Ok(false);
         }
         let mut text = text;
-        let most = usize::try_from(LARGEST_FILE).unwrap_or(usize::MAX) / 2;
+        let most = usize::try_from(MAX_FILE_SIZE).unwrap_or(usize::MAX) / 2;
         while text.len() + line.len() > most {
             // Ours begin with a date; what somebody wrote into the file by hand stays.
             let oldest = if text.starts_with("- 2") { Some(0) } else { text.find("\n- 2").map(|at| at + 1) };
@@ -184,7 +184,7 @@ pub fn is_name(text: &str) -> bool {
 }
 
 fn read(folder: &Path, name: &str) -> Option<String> {
-    file::read_text(&folder.join(name), LARGEST_FILE).ok()
+    file::read_text(&folder.join(name), MAX_FILE_SIZE).ok()
 }
 
 #[cfg(test)]
@@ -211,7 +211,7 @@ mod tests {
             home.note(ERRORS, &format!("2026-01-03: nothing about \"{number} lamps\"")).unwrap();
         }
         let text = home.read(ERRORS).unwrap();
-        assert!(text.len() as u64 <= LARGEST_FILE / 2 && text.contains("1999 lamps"), "{}", text.len());
+        assert!(text.len() as u64 <= MAX_FILE_SIZE / 2 && text.contains("1999 lamps"), "{}", text.len());
         assert!(!text.contains("\"tea\""));
     }
 

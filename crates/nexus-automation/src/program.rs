@@ -25,9 +25,9 @@ use crate::home::Home;
 use crate::verdict::Verdict;
 
 /// Largest program.
-const LARGEST_PROGRAM: u64 = 16 * 1024 * 1024;
+const MAX_PROGRAM_SIZE: u64 = 16 * 1024 * 1024;
 /// Most bytes a program may print.
-const MOST_OUTPUT: usize = 256 * 1024;
+const MAX_OUTPUT: usize = 256 * 1024;
 /// How much of what it complained about is kept.
 const KEPT_COMPLAINT: usize = 800;
 /// How long after its time is up a program is ended here. The runner ends it first and calls it late; this
@@ -117,14 +117,14 @@ pub fn inspect(layout: &Layout, path: &Path) -> Result<Program, ProgramError> {
     let full = folder.join(inside);
     let mut file = jail.open_file(inside)?;
     let metadata = file.metadata().map_err(|source| ProgramError::Read { path: full.clone(), source })?;
-    if metadata.len() > LARGEST_PROGRAM {
+    if metadata.len() > MAX_PROGRAM_SIZE {
         return Err(ProgramError::TooLarge { path: full });
     }
     if !metadata.is_file() || metadata.permissions().mode() & 0o111 == 0 {
         return Err(ProgramError::NotExecutable { path: full });
     }
     let mut content = Vec::new();
-    let read = file.by_ref().take(LARGEST_PROGRAM + 1).read_to_end(&mut content);
+    let read = file.by_ref().take(MAX_PROGRAM_SIZE + 1).read_to_end(&mut content);
     read.map_err(|source| ProgramError::Read { path: full, source })?;
     let first = content.split(|byte| *byte == b'\n').next().unwrap_or_default();
     let interpreter = first.strip_prefix(b"#!").map(|line| String::from_utf8_lossy(line).trim().to_owned());
@@ -249,7 +249,7 @@ impl Handler for Programs {
             .environment(environment)
             .input(Input::Bytes(self.told(run, home.as_ref())?))
             .deadline(run.limit.saturating_add(HEADROOM))
-            .output_limit(MOST_OUTPUT);
+            .output_limit(MAX_OUTPUT);
         if let Some(record) = &self.record {
             launch = launch.record(Arc::clone(record));
         }

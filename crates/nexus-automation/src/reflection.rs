@@ -15,7 +15,7 @@ use nexus_store::Runtime;
 use nexus_store::runtime::Automation;
 use nexus_workspace::Layout;
 
-use crate::home::{ERRORS, Home, LARGEST_FILE, LEARNED};
+use crate::home::{ERRORS, Home, LEARNED, MAX_FILE_SIZE};
 use crate::occasion::Occasion;
 use crate::ports::{Ask, Purpose, Think};
 use crate::quiet::Quiet;
@@ -28,7 +28,7 @@ const SHOWN: usize = 4_000;
 /// How much of a search in vain is noted.
 const NOTED: usize = 160;
 /// From this size on a file is to be written anew and shorter.
-const NEARLY_FULL: u64 = LARGEST_FILE * 3 / 4;
+const NEARLY_FULL: u64 = MAX_FILE_SIZE * 3 / 4;
 
 /// What an automation did.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -198,7 +198,7 @@ pub(crate) fn question(home: &Home, happened: &Happened) -> String {
         let length = std::fs::symlink_metadata(home.folder.join(name)).map(|file| file.len()).unwrap_or(0);
         if length > NEARLY_FULL {
             text.push_str(&format!(
-                "{name} has {length} bytes and may have {LARGEST_FILE}: write it anew, shorter, keeping what \
+                "{name} has {length} bytes and may have {MAX_FILE_SIZE}: write it anew, shorter, keeping what \
                  proved itself.\n"
             ));
         }

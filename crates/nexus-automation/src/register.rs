@@ -17,10 +17,10 @@ use crate::shipped::{SHIPPED, relative};
 use crate::triggers::Triggers;
 
 /// Longest an automation may be given.
-const LONGEST: Duration = Duration::from_secs(3_600);
+const MAX_WAIT: Duration = Duration::from_secs(3_600);
 /// Longest description and most peers.
-const LONGEST_DESCRIPTION: usize = 400;
-const MOST_PEERS: usize = 8;
+const MAX_DESCRIPTION_LEN: usize = 400;
+const MAX_PEERS: usize = 8;
 
 /// What its owner wants registered.
 #[derive(Debug, Clone, PartialEq)]
@@ -162,14 +162,14 @@ pub fn check(layout: &Layout, wanted: &Registration) -> Result<Program, Register
     if wanted.blocking && !wanted.hook_point.may_block() {
         return invalid(format!("nothing waits at {}, so nothing can block there", wanted.hook_point));
     }
-    if wanted.timeout.is_some_and(|limit| limit > LONGEST || limit.is_zero()) {
-        return invalid(format!("a time limit lies between 1 ms and {} s", LONGEST.as_secs()));
+    if wanted.timeout.is_some_and(|limit| limit > MAX_WAIT || limit.is_zero()) {
+        return invalid(format!("a time limit lies between 1 ms and {} s", MAX_WAIT.as_secs()));
     }
-    if wanted.description.len() > LONGEST_DESCRIPTION {
-        return invalid(format!("a description has at most {LONGEST_DESCRIPTION} bytes"));
+    if wanted.description.len() > MAX_DESCRIPTION_LEN {
+        return invalid(format!("a description has at most {MAX_DESCRIPTION_LEN} bytes"));
     }
-    if wanted.peers.len() > MOST_PEERS || !wanted.peers.iter().all(|peer| is_name(peer)) {
-        return invalid(format!("peers are up to {MOST_PEERS} names of automations"));
+    if wanted.peers.len() > MAX_PEERS || !wanted.peers.iter().all(|peer| is_name(peer)) {
+        return invalid(format!("peers are up to {MAX_PEERS} names of automations"));
     }
     if wanted.self_improvement && !wanted.workspace {
         return invalid("what it learns needs a folder of its own (--own-folder)".to_owned());

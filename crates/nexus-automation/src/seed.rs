@@ -15,7 +15,7 @@ use crate::shipped::SHIPPED;
 pub const SEED_STEPS: &[(&str, u32)] = &[("seed.folder", 6), ("seed.file", 18), ("seed.row", 4)];
 
 /// Largest seed file that is compared.
-const LARGEST_FILE: u64 = 1024 * 1024;
+const MAX_FILE_SIZE: u64 = 1024 * 1024;
 
 /// What a start made.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -123,7 +123,7 @@ fn seed_file(path: &Path, wanted: &SeedFile) -> Result<bool, SeedError> {
         (Ok(metadata), _) if !metadata.is_file() => true,
         (Ok(metadata), Ownership::Automation) => metadata.len() > 0,
         (Ok(_), Ownership::Generated) => {
-            file::read_text(path, LARGEST_FILE).is_ok_and(|present| present == wanted.content)
+            file::read_text(path, MAX_FILE_SIZE).is_ok_and(|present| present == wanted.content)
         }
     };
     if !is_fit {

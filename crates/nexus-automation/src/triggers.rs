@@ -6,7 +6,7 @@ use serde_json::Value;
 use crate::occasion::Occasion;
 
 /// Most words one condition may list.
-const MOST_WORDS: usize = 64;
+const MAX_WORDS: usize = 64;
 
 /// Conditions that must all hold. An empty one holds always.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
@@ -73,8 +73,8 @@ impl Triggers {
             return Err("conditions are a JSON object".to_owned());
         }
         let triggers: Self = serde_json::from_value(value.clone()).map_err(|error| error.to_string())?;
-        match triggers.all().iter().find(|words| words.0.len() > MOST_WORDS) {
-            Some(long) => Err(format!("a condition lists {} words; the most is {MOST_WORDS}", long.0.len())),
+        match triggers.all().iter().find(|words| words.0.len() > MAX_WORDS) {
+            Some(long) => Err(format!("a condition lists {} words; the most is {MAX_WORDS}", long.0.len())),
             None => Ok(triggers),
         }
     }

@@ -4,11 +4,11 @@ use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
 /// Longest name of a piece of enrichment.
-const LONGEST_NAME: usize = 40;
+const MAX_NAME_LEN: usize = 40;
 /// Longest piece of enrichment and longest reply, in bytes.
-const LONGEST_PIECE: usize = 8 * 1024;
+const MAX_PIECE_LEN: usize = 8 * 1024;
 /// Most pieces one automation may add.
-const MOST_PIECES: usize = 16;
+const MAX_PIECES: usize = 16;
 
 /// What one run of an automation came to.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -96,8 +96,8 @@ impl Verdict {
                 enrich.push((checked_name(&name.replace(['.', ' '], "-"))?, whole.join("\n")));
             }
         }
-        if enrich.len() > MOST_PIECES {
-            return Err(format!("it adds {} pieces of context; the most is {MOST_PIECES}", enrich.len()));
+        if enrich.len() > MAX_PIECES {
+            return Err(format!("it adds {} pieces of context; the most is {MAX_PIECES}", enrich.len()));
         }
         let acted =
             !enrich.is_empty() || printed.handled || printed.disable || printed.routing_override.is_some();
@@ -155,9 +155,9 @@ impl Verdict {
 fn checked_name(name: &str) -> Result<String, String> {
     let is_plain = |letter: char| letter.is_ascii_alphanumeric() || matches!(letter, '_' | '-');
     let starts_well = name.starts_with(|letter: char| letter.is_ascii_alphabetic());
-    if name.len() > LONGEST_NAME || !starts_well || !name.chars().all(is_plain) {
+    if name.len() > MAX_NAME_LEN || !starts_well || !name.chars().all(is_plain) {
         return Err(format!(
-            "{name:?} cannot name a piece of context: up to {LONGEST_NAME} letters, digits, _ and -, beginning with a letter"
+            "{name:?} cannot name a piece of context: up to {MAX_NAME_LEN} letters, digits, _ and -, beginning with a letter"
         ));
     }
     Ok(name.to_owned())
@@ -168,10 +168,10 @@ fn text_of(value: &Value) -> String {
 }
 
 fn shortened(mut text: String) -> String {
-    if text.len() > LONGEST_PIECE {
+    if text.len() > MAX_PIECE_LEN {
         let whole = text.len();
-        text.truncate(text.floor_char_boundary(LONGEST_PIECE));
-        text.push_str(&format!("\n[cut: {LONGEST_PIECE} of {whole} bytes are shown]"));
+        text.truncate(text.floor_char_boundary(MAX_PIECE_LEN));
+        text.push_str(&format!("\n[cut: {MAX_PIECE_LEN} of {whole} bytes are shown]"));
     }
     text
 }

@@ -11,9 +11,9 @@ use std::time::Duration;
 use crate::file::{self, FileError};
 
 /// Longest content of a lock file that is looked at, in bytes.
-const LONGEST_CONTENT: u64 = 256;
+const MAX_CONTENT_LEN: u64 = 256;
 /// How often a lock that seems held is looked at again before that is believed.
-const MOST_LOOKS: u32 = 10;
+const MAX_LOOKS: u32 = 10;
 /// Pause between two such looks.
 const BETWEEN_LOOKS: Duration = Duration::from_millis(2);
 
@@ -56,7 +56,7 @@ impl HeldLock {
         let mut looks = 0;
         let taken = loop {
             match file.try_lock() {
-                Err(TryLockError::WouldBlock) if looks < MOST_LOOKS => looks += 1,
+                Err(TryLockError::WouldBlock) if looks < MAX_LOOKS => looks += 1,
                 taken => break taken,
             }
             std::thread::sleep(BETWEEN_LOOKS);
@@ -123,7 +123,7 @@ pub fn holder(path: &Path) -> Option<u32> {
 fn read_holder(file: &mut File) -> Option<Holder> {
     let mut text = String::new();
     file.seek(SeekFrom::Start(0)).ok()?;
-    file.take(LONGEST_CONTENT).read_to_string(&mut text).ok()?;
+    file.take(MAX_CONTENT_LEN).read_to_string(&mut text).ok()?;
     let mut lines = text.lines();
     let pid = lines.next()?.trim().parse().ok()?;
     Some(Holder { pid, note: lines.next().map(str::to_owned) })

@@ -32,9 +32,9 @@ const KNOWN_PREFIXES: &[&str] = &[
 ];
 
 /// Shortest tail after a known prefix that counts as a key.
-const SHORTEST_TAIL: usize = 16;
+const MIN_TAIL_LEN: usize = 16;
 /// Shortest exact secret worth hiding; shorter ones would blank ordinary words.
-const SHORTEST_SECRET: usize = 8;
+const MIN_SECRET_LEN: usize = 8;
 
 /// Hides registered secrets exactly and well-known key shapes by prefix.
 #[derive(Debug, Default)]
@@ -58,7 +58,7 @@ impl Redactor {
 
     /// Remembers a secret value so that it never leaves again.
     pub fn register(&self, secret: &str) {
-        if secret.len() < SHORTEST_SECRET {
+        if secret.len() < MIN_SECRET_LEN {
             return;
         }
         let mut secrets = self.secrets.write().unwrap_or_else(std::sync::PoisonError::into_inner);
@@ -89,7 +89,7 @@ impl Redactor {
         let begun = secrets.iter().filter_map(|secret| {
             let most = secret.0.len().saturating_sub(1);
             let begins = |length: &usize| text.as_bytes()[..end].ends_with(&secret.0.as_bytes()[..*length]);
-            (SHORTEST_SECRET..=most).rev().find(begins)
+            (MIN_SECRET_LEN..=most).rev().find(begins)
         });
         if let Some(length) = begun.max() {
             text.replace_range(end - length..end, PLACEHOLDER);
@@ -163,7 +163,7 @@ fn redact_prefix(text: &str, prefix: &str, before: Option<char>) -> String {
         let last = text[..at].chars().next_back().or(before);
         let starts_a_word = last.is_none_or(|letter| !letter.is_ascii_alphanumeric());
         // One inside a key that is hidden already has gone with it.
-        if tail_length >= SHORTEST_TAIL && starts_a_word && at >= copied {
+        if tail_length >= MIN_TAIL_LEN && starts_a_word && at >= copied {
             result.push_str(&text[copied..at]);
             result.push_str(PLACEHOLDER);
             copied = at + prefix.len() + tail_length;

@@ -21,9 +21,9 @@ const CONNECT_WITHIN: Duration = Duration::from_secs(2);
 /// Connections kept for the next call. One terminal rarely has more than two calls under way.
 const IDLE_KEPT: usize = 4;
 /// Longest answer taken, in bytes.
-const LONGEST_ANSWER: usize = 16 * 1024 * 1024;
+const MAX_ANSWER_LEN: usize = 16 * 1024 * 1024;
 /// Longest header block of an answer, in bytes.
-const LONGEST_HEAD: usize = 32 * 1024;
+const MAX_HEAD_LEN: usize = 32 * 1024;
 
 type Sender = SendRequest<Full<Bytes>>;
 
@@ -100,7 +100,7 @@ impl Connections {
         // could wait for an acknowledgement of the part before it.
         stream.set_nodelay(true).map_err(not_running)?;
         let (sender, connection) = http1::Builder::new()
-            .max_header_size(LONGEST_HEAD)
+            .max_header_size(MAX_HEAD_LEN)
             .handshake(TokioIo::new(stream))
             .await
             .map_err(|error| disconnected(what, error))?;
@@ -121,10 +121,10 @@ async fn read_body(what: &'static str, mut body: Incoming) -> Result<Bytes, Clie
         let frame = frame.map_err(|error| disconnected(what, error))?;
         let Ok(data) = frame.into_data() else { continue };
         length += data.len();
-        if length > LONGEST_ANSWER {
+        if length > MAX_ANSWER_LEN {
             return Err(ClientError::BadAnswer {
                 what,
-                reason: format!("longer than {LONGEST_ANSWER} bytes"),
+                reason: format!("longer than {MAX_ANSWER_LEN} bytes"),
             });
         }
         match &first {

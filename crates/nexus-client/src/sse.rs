@@ -4,7 +4,7 @@
 use std::collections::VecDeque;
 
 /// Longest frame accepted, in bytes of field text.
-pub const LONGEST_FRAME: usize = 4 * 1024 * 1024;
+pub const MAX_FRAME_LEN: usize = 4 * 1024 * 1024;
 
 /// One event of the stream.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -20,8 +20,8 @@ pub struct Frame {
 /// Why a stream cannot be decoded further.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum DecodeError {
-    /// A frame grew past [`LONGEST_FRAME`].
-    #[error("an event is longer than {LONGEST_FRAME} bytes")]
+    /// A frame grew past [`MAX_FRAME_LEN`].
+    #[error("an event is longer than {MAX_FRAME_LEN} bytes")]
     TooLong,
     /// A line is not UTF-8.
     #[error("an event is not UTF-8")]
@@ -83,7 +83,7 @@ impl Decoder {
     }
 
     fn extend_line(&mut self, bytes: &[u8]) -> Result<(), DecodeError> {
-        if self.frame_length + self.line.len() + bytes.len() > LONGEST_FRAME {
+        if self.frame_length + self.line.len() + bytes.len() > MAX_FRAME_LEN {
             return Err(DecodeError::TooLong);
         }
         self.line.extend_from_slice(bytes);

@@ -10,7 +10,7 @@ use crate::keychain::{Entry, Tool};
 use crate::name::{AccountName, ServiceName};
 use crate::program::ProgramError;
 use crate::reference::Reference;
-use crate::resolve::{LONGEST_SECRET, Resolver};
+use crate::resolve::{MAX_SECRET_LEN, Resolver};
 use crate::seal::{self, SealError};
 use crate::storage::Storage;
 
@@ -32,7 +32,7 @@ pub enum AddError {
     #[error("the secret is empty")]
     Empty,
     /// It is longer than any secret.
-    #[error("the secret is longer than {LONGEST_SECRET} bytes")]
+    #[error("the secret is longer than {MAX_SECRET_LEN} bytes")]
     TooLong,
     /// No home folder is known, so there is no place for a key.
     #[error("no place for the key that seals secrets is known")]
@@ -101,7 +101,7 @@ impl CredentialFolder {
         if length == 0 {
             return Err(AddError::Empty);
         }
-        if length > LONGEST_SECRET {
+        if length > MAX_SECRET_LEN {
             return Err(AddError::TooLong);
         }
         let storage = match keep {

@@ -13,9 +13,9 @@ use crate::index::Index;
 use crate::name::{AccountName, ServiceName};
 
 /// Largest account file or index that is read.
-const LARGEST_FILE: u64 = 256 * 1024;
+const MAX_FILE_SIZE: u64 = 256 * 1024;
 /// Most accounts that are looked at.
-const MOST_ACCOUNTS: usize = 2_000;
+const MAX_ACCOUNTS: usize = 2_000;
 
 /// The folder of credential pointers.
 #[derive(Debug, Clone)]
@@ -100,10 +100,8 @@ impl CredentialFolder {
                 continue;
             }
             for account in names(&folder)?.iter().filter_map(|name| AccountName::from_file_name(name)) {
-                if listing.accounts.len() + listing.problems.len() >= MOST_ACCOUNTS {
-                    listing
-                        .problems
-                        .push(format!("more than {MOST_ACCOUNTS} accounts; the rest is not read"));
+                if listing.accounts.len() + listing.problems.len() >= MAX_ACCOUNTS {
+                    listing.problems.push(format!("more than {MAX_ACCOUNTS} accounts; the rest is not read"));
                     return Ok(listing);
                 }
                 match self.read(&service, &account) {
@@ -125,7 +123,7 @@ impl CredentialFolder {
     /// The file exists but is unreadable, is not an account, or names another one.
     pub fn read(&self, service: &ServiceName, account: &AccountName) -> Result<Option<Account>, FileError> {
         let path = self.account_path(service, account);
-        let text = match file::read_text(&path, LARGEST_FILE) {
+        let text = match file::read_text(&path, MAX_FILE_SIZE) {
             Ok(text) => text,
             Err(error) if error.source.kind() == std::io::ErrorKind::NotFound => return Ok(None),
             Err(error) => return Err(error),
@@ -244,7 +242,7 @@ impl CredentialFolder {
 
     /// Reads the index; a missing or damaged one counts as empty, since it can be made again.
     pub fn read_index(&self) -> Index {
-        file::read_text(&self.index_path(), LARGEST_FILE)
+        file::read_text(&self.index_path(), MAX_FILE_SIZE)
             .ok()
             .and_then(|text| serde_json::from_str(&text).ok())
             .unwrap_or_default()
@@ -310,7 +308,7 @@ fn names(folder: &Path) -> Result<Vec<String>, FileError> {
         Err(error) => return Err(failed(error)),
     };
     let mut names = Vec::new();
-    for entry in entries.take(MOST_ACCOUNTS * 2) {
+    for entry in entries.take(MAX_ACCOUNTS * 2) {
         names.extend(entry.map_err(failed)?.file_name().into_string().ok());
     }
     names.sort();

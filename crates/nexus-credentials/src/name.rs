@@ -5,9 +5,9 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 
 /// Longest service name, in bytes.
-const LONGEST_SERVICE: usize = 64;
+const MAX_SERVICE_LEN: usize = 64;
 /// Longest account name, in bytes; percent-encoded it still fits a file name.
-const LONGEST_ACCOUNT: usize = 80;
+const MAX_ACCOUNT_LEN: usize = 80;
 
 /// Why a name cannot be used.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -19,7 +19,7 @@ pub enum NameError {
         given: String,
     },
     /// Accounts may hold almost anything, but not nothing.
-    #[error("{given:?} is not an account name: use 1 to {LONGEST_ACCOUNT} bytes without control characters")]
+    #[error("{given:?} is not an account name: use 1 to {MAX_ACCOUNT_LEN} bytes without control characters")]
     Account {
         /// What was given, shortened.
         given: String,
@@ -39,7 +39,7 @@ impl ServiceName {
     pub fn new(text: &str) -> Result<Self, NameError> {
         let is_plain = |byte: u8| matches!(byte, b'a'..=b'z' | b'0'..=b'9' | b'-' | b'.');
         let starts_well = text.bytes().next().is_some_and(|byte| byte.is_ascii_alphanumeric());
-        if starts_well && text.len() <= LONGEST_SERVICE && text.bytes().all(is_plain) && !text.contains("..")
+        if starts_well && text.len() <= MAX_SERVICE_LEN && text.bytes().all(is_plain) && !text.contains("..")
         {
             return Ok(Self(text.to_owned()));
         }
@@ -64,7 +64,7 @@ impl AccountName {
     /// The name is empty, too long, `.`, `..` or holds control characters.
     pub fn new(text: &str) -> Result<Self, NameError> {
         let is_usable = !text.is_empty()
-            && text.len() <= LONGEST_ACCOUNT
+            && text.len() <= MAX_ACCOUNT_LEN
             && text != "."
             && text != ".."
             && !text.chars().any(char::is_control);

@@ -13,7 +13,7 @@ pub(crate) const DEADLINE: Duration = Duration::from_secs(9);
 /// How long a program gets to end itself after that.
 const GRACE: Duration = Duration::from_millis(300);
 /// Most bytes of output that are read.
-const LARGEST_OUTPUT: usize = 1024 * 1024;
+const MAX_OUTPUT_SIZE: usize = 1024 * 1024;
 
 /// Variables such programs need to find their own files and sessions.
 const PASSED: &[&str] = &[
@@ -123,7 +123,7 @@ impl Programs<'_> {
             .environment(self.child_environment())
             .deadline(DEADLINE)
             .grace(GRACE)
-            .output_limit(LARGEST_OUTPUT);
+            .output_limit(MAX_OUTPUT_SIZE);
         if let Some(secret) = input {
             launch = launch.input(Input::Bytes(secret.expose_secret().as_bytes().to_vec()));
         }

@@ -14,9 +14,9 @@ use crate::seal::{self, KeyPlace, SealError};
 use crate::storage::{FileFormat, Storage};
 
 /// Largest file a secret is read from.
-const LARGEST_FILE: u64 = 1024 * 1024;
+const MAX_FILE_SIZE: u64 = 1024 * 1024;
 /// Longest secret.
-pub(crate) const LONGEST_SECRET: usize = 64 * 1024;
+pub(crate) const MAX_SECRET_LEN: usize = 64 * 1024;
 
 /// Why a pointer gives no secret. No message holds a part of one.
 #[derive(Debug, thiserror::Error)]
@@ -257,7 +257,7 @@ fn read(path: &Path) -> Result<String, ResolveError> {
         Err(error) if missing(&error) => return Err(ResolveError::FileMissing { path: path.to_owned() }),
         Ok(_) | Err(_) => {}
     }
-    match file::read_text(path, LARGEST_FILE) {
+    match file::read_text(path, MAX_FILE_SIZE) {
         Ok(text) => Ok(text),
         Err(error) if missing(&error.source) => Err(ResolveError::FileMissing { path: path.to_owned() }),
         Err(error) => Err(error.into()),
@@ -279,7 +279,7 @@ fn secret_of(output: &[u8], name: &str, json_path: Option<&str>) -> Result<Secre
 
 fn secret(text: &str) -> Option<SecretString> {
     let text = text.trim();
-    (!text.is_empty() && text.len() <= LONGEST_SECRET).then(|| SecretString::from(text))
+    (!text.is_empty() && text.len() <= MAX_SECRET_LEN).then(|| SecretString::from(text))
 }
 
 fn inside<'a>(whole: &'a Value, json_path: Option<&str>) -> Option<&'a str> {

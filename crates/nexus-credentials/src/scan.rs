@@ -11,13 +11,13 @@ use crate::name::{AccountName, ServiceName};
 use crate::storage::Storage;
 
 /// Shortest value that can be a secret when only its looks speak for it.
-const SHORTEST_VALUE: usize = 8;
+const MIN_VALUE_LEN: usize = 8;
 /// Shortest run of letters and digits that looks like a key of an unknown service.
-const SHORTEST_UNKNOWN: usize = 40;
+const MIN_UNKNOWN_LEN: usize = 40;
 /// Most variables looked at.
-const MOST_VARIABLES: usize = 4_096;
+const MAX_VARIABLES: usize = 4_096;
 /// Longest value looked at.
-const LONGEST_VALUE: usize = 64 * 1024;
+const MAX_VALUE_LEN: usize = 64 * 1024;
 
 /// A variable whose meaning is known.
 struct Known {
@@ -134,8 +134,8 @@ pub struct Findings {
 pub fn scan(environment: &[(String, String)], depth: Depth) -> Findings {
     let mut findings: Vec<Finding> = environment
         .iter()
-        .take(MOST_VARIABLES)
-        .filter(|(_, value)| !value.trim().is_empty() && value.len() <= LONGEST_VALUE)
+        .take(MAX_VARIABLES)
+        .filter(|(_, value)| !value.trim().is_empty() && value.len() <= MAX_VALUE_LEN)
         .filter_map(|(variable, value)| classify(variable, value.trim(), depth))
         .collect();
     findings.sort_by(|one, other| one.variable.cmp(&other.variable));
@@ -223,7 +223,7 @@ fn classify(variable: &str, value: &str, depth: Depth) -> Option<Finding> {
     if let Some(known) = KNOWN.iter().find(|known| known.variable == variable) {
         return Some(finding(known.service, known.kind.clone(), true));
     }
-    if depth == Depth::Known || value.len() < SHORTEST_VALUE || is_path_like(value) || is_ours(variable) {
+    if depth == Depth::Known || value.len() < MIN_VALUE_LEN || is_path_like(value) || is_ours(variable) {
         return None;
     }
     let by_value = VALUE_PREFIXES.iter().find(|(prefix, ..)| is_key_with(prefix, value));
@@ -236,7 +236,7 @@ fn classify(variable: &str, value: &str, depth: Depth) -> Option<Finding> {
         return Some(finding(service, kind, true));
     }
     let looks_random =
-        value.len() >= SHORTEST_UNKNOWN && value.bytes().all(|byte| byte.is_ascii_alphanumeric());
+        value.len() >= MIN_UNKNOWN_LEN && value.bytes().all(|byte| byte.is_ascii_alphanumeric());
     let kind = if looks_random { Kind::Other("unknown".to_owned()) } else { kind };
     Some(finding("unknown", kind, false))
 }

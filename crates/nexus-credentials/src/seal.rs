@@ -16,7 +16,7 @@ const KEY_BYTES: usize = 32;
 /// Bytes of a nonce.
 const NONCE_BYTES: usize = 24;
 /// Largest key file or sealed file that is read.
-const LARGEST_FILE: u64 = 512 * 1024;
+const MAX_FILE_SIZE: u64 = 512 * 1024;
 /// Name of the cipher in the file.
 const ALGORITHM: &str = "xchacha20poly1305";
 
@@ -131,7 +131,7 @@ impl KeyPlace {
 
     fn read(&self) -> Result<Key, SealError> {
         self.refuse_inside()?;
-        let text = match file::read_text(&self.path, LARGEST_FILE) {
+        let text = match file::read_text(&self.path, MAX_FILE_SIZE) {
             Ok(text) => text,
             Err(error) if error.source.kind() == std::io::ErrorKind::NotFound => {
                 return Err(SealError::KeyMissing { path: self.path.clone() });
@@ -199,7 +199,7 @@ pub(crate) fn seal(
 
 /// Opens the sealed file at `path`.
 pub(crate) fn open(key: &KeyPlace, path: &Path, belongs_to: &str) -> Result<SecretString, SealError> {
-    let text = file::read_text(path, LARGEST_FILE)?;
+    let text = file::read_text(path, MAX_FILE_SIZE)?;
     let not_ours = || SealError::NotOurs { path: path.to_owned() };
     let sealed: SealedFile = serde_json::from_str(&text).map_err(|_| not_ours())?;
     if sealed.version != 1 || sealed.algorithm != ALGORITHM {

@@ -136,7 +136,7 @@ impl Storage {
                     }
                     _ => return None,
                 };
-                (!command.is_empty() && command.len() <= MOST_WORDS)
+                (!command.is_empty() && command.len() <= MAX_WORDS)
                     .then(|| Self::External { command, json_path: text("jsonPath").map(str::to_owned) })
             }
             "1password" => Some(Self::OnePassword {
@@ -156,7 +156,7 @@ impl Storage {
 }
 
 /// Most words of a command.
-const MOST_WORDS: usize = 64;
+const MAX_WORDS: usize = 64;
 
 /// Splits a command line into words: white space separates, quotes keep together, and nothing else
 /// means anything, since there is no shell.

@@ -15,7 +15,7 @@ pub const STORED_BYTES: usize = 4 + DIMENSIONS;
 /// Bytes a stored vector takes, without its row.
 pub const BYTES_PER_VECTOR: u64 = STORED_BYTES as u64;
 /// Most pieces of one text that are looked at; a longer text is about many things anyway.
-const MOST_PIECES: usize = 512;
+const MAX_PIECES: usize = 512;
 
 /// A text's place among meanings.
 #[derive(Debug, Clone, PartialEq)]
@@ -56,7 +56,7 @@ pub fn dot(left: &[i8; DIMENSIONS], right: &[i8; DIMENSIONS]) -> f32 {
 /// Returns the vector of a text; none when no word of it says anything.
 pub fn embed(asset: &Asset, text: &str) -> Option<Vector> {
     let mut sums = [0.0f32; DIMENSIONS];
-    for piece in pieces(asset, text, MOST_PIECES) {
+    for piece in pieces(asset, text, MAX_PIECES) {
         let Some((scale, row)) = asset.row(piece) else { continue };
         for (sum, value) in sums.iter_mut().zip(row) {
             *sum += scale * f32::from(value.cast_signed());

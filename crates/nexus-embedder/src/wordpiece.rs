@@ -9,7 +9,7 @@ use super::Asset;
 /// Entry for a word that cannot be put together from the vocabulary.
 const UNKNOWN: u16 = 100;
 /// Longest word that is cut, in characters; a longer one is unknown.
-const LONGEST_WORD: usize = 100;
+const MAX_WORD_LEN: usize = 100;
 /// Mark of an entry that continues a word.
 const CONTINUES: &[u8] = b"##";
 
@@ -48,7 +48,7 @@ pub fn pieces(asset: &Asset, text: &str, limit: usize) -> Vec<u16> {
 
 /// Cuts one word, or calls it unknown.
 fn cut(asset: &Asset, word: &str, pieces: &mut Vec<u16>) {
-    if word.chars().count() > LONGEST_WORD {
+    if word.chars().count() > MAX_WORD_LEN {
         pieces.push(UNKNOWN);
         return;
     }

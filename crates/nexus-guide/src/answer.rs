@@ -15,7 +15,7 @@ use crate::task::{self, Purpose};
 use crate::text::{clip, one_line, slug};
 
 /// Longest text that is stored or searched for.
-const LONGEST_MEMORY: usize = 4_000;
+const MAX_MEMORY_LEN: usize = 4_000;
 /// Most memories asked for at once.
 const MEMORIES: u32 = 8;
 
@@ -195,7 +195,7 @@ fn note(scene: &Scene, request: &Request, draft: &mut Draft) {
         draft.say("What shall I write? For example: write a note: buy milk");
         return;
     }
-    if words.len() > command::LONGEST_NOTE {
+    if words.len() > command::MAX_NOTE_LEN {
         draft.say("That is too long for a note of mine, so I wrote nothing. Please put it into a file under `home/` yourself.");
         return;
     }
@@ -205,7 +205,7 @@ fn note(scene: &Scene, request: &Request, draft: &mut Draft) {
 
 fn remember(scene: &Scene, request: &Request, draft: &mut Draft) {
     let words = request.about.trim();
-    if words.len() > LONGEST_MEMORY {
+    if words.len() > MAX_MEMORY_LEN {
         draft
             .say("That is too long for one memory, so I stored nothing. A note can hold it: write a note: …");
     } else if words.is_empty() {
@@ -224,7 +224,7 @@ fn recall(scene: &Scene, telling: &Telling, request: &Request, draft: &mut Draft
         draft.say("I cannot look into my memory here.");
         return;
     }
-    let about = clip(request.about.trim(), LONGEST_MEMORY);
+    let about = clip(request.about.trim(), MAX_MEMORY_LEN);
     let lower = about.to_lowercase();
     let query = match lower.trim_end_matches(['?', '.', '!']) {
         "" | "me" | "myself" | "i" => call_name(scene, telling).unwrap_or_else(|| "me".to_owned()),

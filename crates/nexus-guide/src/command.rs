@@ -9,9 +9,9 @@ use crate::task::{FileDraft, inline_code};
 use crate::text::{clip, fold, slug};
 
 /// Longest command that is passed on.
-const LONGEST_COMMAND: usize = 4_000;
+const MAX_COMMAND_LEN: usize = 4_000;
 /// Longest note, in bytes.
-pub(crate) const LONGEST_NOTE: usize = 16_000;
+pub(crate) const MAX_NOTE_LEN: usize = 16_000;
 
 /// First words that are a program and not English.
 const PROGRAMS: &[&str] = &[
@@ -127,13 +127,13 @@ pub(crate) fn wanted_command(request: &Request, message: &str) -> CommandRequest
     if let Some(code) =
         fenced_code(message).or_else(|| inline_code(&request.sentence)).or_else(|| inline_code(message))
     {
-        return CommandRequest::Command(clip(&code, LONGEST_COMMAND).to_owned());
+        return CommandRequest::Command(clip(&code, MAX_COMMAND_LEN).to_owned());
     }
     let raw = unquoted(without_place(request.about.trim()).trim()).trim();
     if raw.is_empty() {
         return CommandRequest::Nothing;
     }
-    let raw = clip(raw, LONGEST_COMMAND).to_owned();
+    let raw = clip(raw, MAX_COMMAND_LEN).to_owned();
     let first = raw.split_whitespace().next().unwrap_or_default();
     let mut rest = raw.split_whitespace().skip(1).map(fold);
     let is_program = PROGRAMS.contains(&fold(first).as_str()) && first == fold(first);

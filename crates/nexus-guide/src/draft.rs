@@ -7,11 +7,11 @@ use serde_json::{Value, json};
 use crate::text::shorten;
 
 /// Longest reply in bytes, whatever the caller allows.
-const LONGEST_REPLY: usize = 12_000;
+const MAX_REPLY_LEN: usize = 12_000;
 /// Smallest allowance that is honoured; below it nothing could be said at all.
-const SMALLEST_ALLOWANCE: usize = 256;
+const MIN_ALLOWANCE_SIZE: usize = 256;
 /// Most calls in one reply.
-const MOST_CALLS: usize = 20;
+const MAX_CALLS: usize = 20;
 
 /// Paragraphs and calls of one reply.
 #[derive(Debug, Default)]
@@ -32,7 +32,7 @@ impl Draft {
 
     /// Adds a tool call.
     pub(crate) fn call(&mut self, name: &'static str, input: Value) {
-        if self.calls.len() < MOST_CALLS {
+        if self.calls.len() < MAX_CALLS {
             self.calls.push((name, input));
         }
     }
@@ -55,7 +55,7 @@ impl Draft {
     /// Finishes the reply.
     pub(crate) fn finish(self, conversation: &Conversation) -> ModelReply {
         let allowance = usize::try_from(conversation.max_tokens).unwrap_or(usize::MAX).saturating_mul(4);
-        let most = allowance.clamp(SMALLEST_ALLOWANCE, LONGEST_REPLY);
+        let most = allowance.clamp(MIN_ALLOWANCE_SIZE, MAX_REPLY_LEN);
         // Nothing we quote may carry a key further, whoever pasted it.
         let text = shorten(&Redactor::new().redact(&self.paragraphs.join("\n\n")), most);
         let mut content = Vec::new();

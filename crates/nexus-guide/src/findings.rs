@@ -5,7 +5,7 @@ use serde_json::Value;
 use crate::text::join_and;
 
 /// Most findings that are told one by one.
-const MOST_TOLD: usize = 12;
+const MAX_TOLD: usize = 12;
 /// How a report marks what the scan is not certain about.
 const NOT_IMPORTABLE: &str = "not importable";
 
@@ -173,9 +173,9 @@ impl Findings {
 
     /// Tells the names in a sentence.
     pub(crate) fn told(findings: &[&Finding]) -> String {
-        let mut names: Vec<String> = findings.iter().take(MOST_TOLD).map(|finding| finding.shown()).collect();
-        if findings.len() > MOST_TOLD {
-            names.push(format!("{} more", findings.len() - MOST_TOLD));
+        let mut names: Vec<String> = findings.iter().take(MAX_TOLD).map(|finding| finding.shown()).collect();
+        if findings.len() > MAX_TOLD {
+            names.push(format!("{} more", findings.len() - MAX_TOLD));
         }
         join_and(&names)
     }

@@ -129,10 +129,10 @@ struct Book {
 }
 
 /// Most requests answered out of one message.
-const MOST_REQUESTS: usize = 4;
+const MAX_REQUESTS: usize = 4;
 
 /// Most places inside a sentence where a request is looked for.
-const MOST_BEGINNINGS: usize = 8;
+const MAX_BEGINNINGS: usize = 8;
 
 static BOOK: LazyLock<Book> = LazyLock::new(|| {
     // A test reads the same file strictly; here a damaged build would understand nothing, not panic.
@@ -176,7 +176,7 @@ pub(crate) fn understand(message: &str, own_name: Option<&str>) -> Understanding
                     .requests
                     .iter()
                     .any(|known| known.intent == request.intent && known.about == request.about);
-                if !repeated && result.requests.len() < MOST_REQUESTS {
+                if !repeated && result.requests.len() < MAX_REQUESTS {
                     result.requests.push(request);
                 }
             }
@@ -189,7 +189,7 @@ pub(crate) fn understand(message: &str, own_name: Option<&str>) -> Understanding
         }
     }
     // What lies beyond the part that is read is still to be kept whole.
-    let unread = &message[text::clip(message, text::LONGEST_READ).len()..];
+    let unread = &message[text::clip(message, text::MAX_READ_LEN).len()..];
     if let Some(last) = result.requests.last_mut().filter(|last| last.intent.takes_following()) {
         last.about.push_str(unread);
     }
@@ -215,7 +215,7 @@ pub(crate) fn understand_sentence(sentence: &str, own_name: Option<&str>) -> Opt
     let shortest = whole.first().copied().unwrap_or_default();
     let inner = (1..shortest.len())
         .filter(|start| may_begin(shortest, *start))
-        .take(MOST_BEGINNINGS)
+        .take(MAX_BEGINNINGS)
         .find_map(|start| match_view(book, sentence, &shortest[start..], Typing::Exact, true));
     inner.or_else(|| code_to_run(sentence, &all)).or(found)
 }
@@ -242,7 +242,7 @@ fn match_view(
                     whole.trim_end_matches(['.', '?', '!', ',', ';']).to_owned()
                 }
                 // A capture up to the last word read goes on to the end of a very long sentence.
-                (Some(first), Some(_)) if span.to == view.len() && view.len() >= text::MOST_TOKENS => {
+                (Some(first), Some(_)) if span.to == view.len() && view.len() >= text::MAX_TOKENS => {
                     sentence[first.start..].to_owned()
                 }
                 (Some(first), Some(last)) if span.to > span.from => {

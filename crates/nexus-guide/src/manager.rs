@@ -15,7 +15,7 @@ use crate::task;
 use crate::text::{one_line, shorten};
 
 /// Longest foreign message that is passed on.
-const LONGEST_QUOTE: usize = 2_000;
+const MAX_QUOTE_LEN: usize = 2_000;
 
 /// Continues a manager's conversation.
 pub(crate) fn reply(scene: &Scene) -> Draft {
@@ -55,10 +55,10 @@ fn tell_inputs(scene: &Scene, telling: &Telling, draft: &mut Draft) {
                 report::tell_result(scene, telling, *dispatch, status, text, draft);
             }
             Input::Agent { text } | Input::Task { text } => {
-                draft.say(format!("A worker says: {}", shorten(text.trim(), LONGEST_QUOTE)));
+                draft.say(format!("A worker says: {}", shorten(text.trim(), MAX_QUOTE_LEN)));
             }
             Input::System { text } if telling.hearings.is_empty() => {
-                draft.say(format!("A note from the runtime: {}", shorten(text.trim(), LONGEST_QUOTE)));
+                draft.say(format!("A note from the runtime: {}", shorten(text.trim(), MAX_QUOTE_LEN)));
             }
             Input::System { .. } => {}
         }

@@ -7,7 +7,7 @@ use crate::story::{Hearing, Telling};
 use crate::task::{self, FileDraft, LOOK_SKILL, Purpose};
 
 /// How often a lost or refused dispatch is tried again without being asked.
-const MOST_ATTEMPTS: usize = 3;
+const MAX_ATTEMPTS: usize = 3;
 
 /// Says hello once and sends out the workers that look around.
 pub(crate) fn open(scene: &Scene, telling: &Telling, draft: &mut Draft) {
@@ -146,7 +146,7 @@ fn write_files(scene: &Scene, telling: &Telling, profile: &Profile, files: &[Fil
             true
         }
         // Asked again, or told new facts, we try again; otherwise a failure waits for the person.
-        Some(DispatchState::Refused(_)) => attempts.len() >= MOST_ATTEMPTS,
+        Some(DispatchState::Refused(_)) => attempts.len() >= MAX_ATTEMPTS,
         Some(DispatchState::Ended { .. }) if last.is_some_and(|dispatch| dispatch.failure().is_some()) => {
             let asks_again = telling.hearings.iter().any(|hearing| {
                 hearing.facts
@@ -162,7 +162,7 @@ fn write_files(scene: &Scene, telling: &Telling, profile: &Profile, files: &[Fil
             !asks_again
         }
         // It said it wrote them, yet the workspace still asks for onboarding.
-        Some(DispatchState::Ended { .. }) => attempts.len() >= MOST_ATTEMPTS,
+        Some(DispatchState::Ended { .. }) => attempts.len() >= MAX_ATTEMPTS,
     };
     if settled {
         if draft.is_silent() {
@@ -196,7 +196,7 @@ pub(crate) fn repair(scene: &Scene, telling: &Telling, draft: &mut Draft) {
     if persona.is_onboarding
         || is_whole
         || !is_over
-        || attempts >= MOST_ATTEMPTS * files.len()
+        || attempts >= MAX_ATTEMPTS * files.len()
         || !scene.has_tool("write")
     {
         return;
@@ -223,7 +223,7 @@ fn finish(scene: &Scene, telling: &Telling, draft: &mut Draft) {
     let persona = &scene.persona;
     let attempts = scene.calls.iter().filter(|call| call.name == "write").count();
     if telling.hearings.is_empty()
-        || attempts >= MOST_ATTEMPTS * persona.missing.len()
+        || attempts >= MAX_ATTEMPTS * persona.missing.len()
         || !scene.has_tool("write")
     {
         return;
@@ -282,7 +282,7 @@ pub(crate) fn correct_written_files(scene: &Scene, telling: &Telling, draft: &mu
     let attempts = identity_dispatches(scene).count();
     let Some(last) = identity_dispatches(scene).last() else { return };
     let Purpose::Identity(written) = &last.purpose else { return };
-    if !results_came || last.failure().is_some() || attempts >= MOST_ATTEMPTS || !scene.has_tool("agent_send")
+    if !results_came || last.failure().is_some() || attempts >= MAX_ATTEMPTS || !scene.has_tool("agent_send")
     {
         return;
     }
@@ -324,5 +324,5 @@ fn needs_dispatch(scene: &Scene, purpose: &Purpose) -> bool {
             DispatchState::Unknown | DispatchState::Refused(_) => attempts += 1,
         }
     }
-    attempts < MOST_ATTEMPTS
+    attempts < MAX_ATTEMPTS
 }

@@ -25,7 +25,7 @@ const STARTED: &str = "The person started the skill ";
 /// What the guide promises of a task it makes, by which it knows its own again.
 const ACCEPTANCE: &str = "the command ends without an error";
 /// Longest result that is passed on.
-const LONGEST_QUOTE: usize = 1_000;
+const MAX_QUOTE_LEN: usize = 1_000;
 
 /// Goes on with a project, if this turn is about one; the rest of the guide has nothing to add then.
 pub(crate) fn reply(scene: &Scene, draft: &mut Draft) -> bool {
@@ -271,7 +271,7 @@ fn send(scene: &Scene, task: &Value, draft: &mut Draft) {
 }
 
 fn take_result(task: u64, status: &str, text: &str, draft: &mut Draft) {
-    let words = shorten(text.trim(), LONGEST_QUOTE);
+    let words = shorten(text.trim(), MAX_QUOTE_LEN);
     if status == "completed" && !text.contains(FAILED) {
         draft.say(format!("Task {task}: {words}"));
         call(draft, "task_update", &json!({ "id": task, "status": "completed" }));

@@ -12,9 +12,9 @@ use crate::text::{join_and, one_line, shorten};
 use crate::worker::FAILED;
 
 /// Longest worker output that is shown whole.
-const LONGEST_SHOWN: usize = 4_000;
+const MAX_SHOWN_LEN: usize = 4_000;
 /// Most memories that are listed.
-const MOST_MEMORIES: usize = 8;
+const MAX_MEMORIES: usize = 8;
 
 /// Tells what the calls of this turn gave.
 pub(crate) fn tell_calls(scene: &Scene, draft: &mut Draft) {
@@ -82,9 +82,9 @@ fn tell_memories(call: &Call, text: &str) -> String {
     if hits.is_empty() {
         return format!("I remember nothing about “{query}”.");
     }
-    let more = hits.len().saturating_sub(MOST_MEMORIES);
+    let more = hits.len().saturating_sub(MAX_MEMORIES);
     let mut lines = vec![format!("About “{query}” I remember:")];
-    lines.extend(hits.into_iter().take(MOST_MEMORIES).map(|hit| format!("- {hit}")));
+    lines.extend(hits.into_iter().take(MAX_MEMORIES).map(|hit| format!("- {hit}")));
     if more > 0 {
         lines.push(format!("… and {more} more."));
     }
@@ -245,17 +245,17 @@ pub(crate) fn tell_result(
         }
         Purpose::Note(path) => draft.say(format!("Saved: `{path}`.")),
         Purpose::Run(command) => {
-            draft.say(format!("`{command}` says:\n```\n{}\n```", shorten(text.trim_end(), LONGEST_SHOWN)));
+            draft.say(format!("`{command}` says:\n```\n{}\n```", shorten(text.trim_end(), MAX_SHOWN_LEN)));
         }
         Purpose::Read(path) | Purpose::List(path) => {
-            draft.say(format!("`{path}`:\n```\n{}\n```", shorten(text.trim_end(), LONGEST_SHOWN)));
+            draft.say(format!("`{path}`:\n```\n{}\n```", shorten(text.trim_end(), MAX_SHOWN_LEN)));
         }
         Purpose::Other => {
             let text = text.trim();
             draft.say(if text.is_empty() {
                 "A worker is done and had nothing to report.".to_owned()
             } else {
-                format!("A worker reports: {}", shorten(text, LONGEST_SHOWN))
+                format!("A worker reports: {}", shorten(text, MAX_SHOWN_LEN))
             });
         }
     }

@@ -12,7 +12,7 @@ use crate::task::Purpose;
 use crate::text;
 
 /// Most quotes of the person that are kept.
-const MOST_QUOTES: usize = 8;
+const MAX_QUOTES: usize = 8;
 
 /// Messages after which an unanswered question lapses: a late "yes" would mean something else.
 const QUESTION_LASTS: usize = 10;
@@ -327,7 +327,7 @@ impl Story {
                 let opposite =
                     manner.strip_prefix("not ").map_or_else(|| format!("not {manner}"), str::to_owned);
                 self.profile.manners.retain(|known| *known != manner && *known != opposite);
-                if self.profile.manners.len() < MOST_QUOTES {
+                if self.profile.manners.len() < MAX_QUOTES {
                     self.profile.manners.push(manner);
                 }
             }
@@ -364,7 +364,7 @@ fn replace(known: &mut Option<String>, heard: Option<String>) {
 
 fn keep(known: &mut Vec<String>, heard: Option<String>) {
     if let Some(said) = heard
-        && known.len() < MOST_QUOTES
+        && known.len() < MAX_QUOTES
         && !known.contains(&said)
     {
         known.push(said);

@@ -8,9 +8,9 @@
 use crate::text::{clip, one_line};
 
 /// Most files one task may hold.
-const MOST_FILES: usize = 16;
+const MAX_FILES: usize = 16;
 /// Largest task that is read.
-const LONGEST_TASK: usize = 256 * 1024;
+const MAX_TASK_LEN: usize = 256 * 1024;
 
 /// Looks for credentials and only reports.
 pub(crate) const SCAN_COMMAND: &str = "nexus credential scan --json";
@@ -146,7 +146,7 @@ pub(crate) fn parse(text: &str) -> Option<Job> {
     let mut outside = String::new();
     let mut files = Vec::new();
     let mut other = None;
-    let mut lines = clip(text, LONGEST_TASK).lines();
+    let mut lines = clip(text, MAX_TASK_LEN).lines();
     while let Some(line) = lines.next() {
         let fence: String = line.chars().take_while(|letter| *letter == '`').collect();
         if fence.len() < 3 {
@@ -171,7 +171,7 @@ pub(crate) fn parse(text: &str) -> Option<Job> {
         let content = content.join("\n");
         let (word, rest) = info.split_once(' ').unwrap_or((info, ""));
         match word {
-            "file" if !rest.trim().is_empty() && files.len() < MOST_FILES => {
+            "file" if !rest.trim().is_empty() && files.len() < MAX_FILES => {
                 files.push(FileDraft { path: rest.trim().to_owned(), content: format!("{content}\n") });
             }
             "sh" | "bash" => other = other.or(Some(Job::Command(content))),

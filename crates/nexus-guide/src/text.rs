@@ -1,9 +1,9 @@
 //! Words, sentences and safe shortening. Knows nothing about what the words mean.
 
 /// Longest text that is looked at for meaning; the rest of a longer message is only ever quoted.
-pub(crate) const LONGEST_READ: usize = 8_000;
+pub(crate) const MAX_READ_LEN: usize = 8_000;
 /// Most words of one sentence that are looked at.
-pub(crate) const MOST_TOKENS: usize = 200;
+pub(crate) const MAX_TOKENS: usize = 200;
 
 /// One word of a sentence, with what is needed to match it and to quote it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -59,7 +59,7 @@ pub(crate) fn tokens(sentence: &str) -> Vec<Token<'_>> {
             closes_clause: tail.contains([',', ';', ':', '.', '!', '?', '—', '–']),
             opens_quote: chunk[..lead].contains(['"', '\'', '“', '‘', '«', '`']),
         });
-        if result.len() == MOST_TOKENS {
+        if result.len() == MAX_TOKENS {
             break;
         }
     }
@@ -134,7 +134,7 @@ pub(crate) fn is_near(known: &str, typed: &str) -> bool {
 
 /// Splits a message into sentences; code between backticks is never split.
 pub(crate) fn sentences(message: &str) -> Vec<&str> {
-    let message = clip(message, LONGEST_READ);
+    let message = clip(message, MAX_READ_LEN);
     let mut result = Vec::new();
     let mut start = 0;
     let mut in_code = false;
@@ -222,7 +222,7 @@ pub(crate) fn one_line(text: &str, most: usize) -> String {
 
 /// Derives a file-safe folder name; never empty.
 pub(crate) fn slug(name: &str) -> String {
-    const LONGEST: usize = 64;
+    const MAX_WAIT: usize = 64;
     let mut result = String::new();
     for letter in name.chars() {
         if letter.is_ascii_alphanumeric() {
@@ -230,7 +230,7 @@ pub(crate) fn slug(name: &str) -> String {
         } else if !result.is_empty() && !result.ends_with('-') {
             result.push('-');
         }
-        if result.len() == LONGEST {
+        if result.len() == MAX_WAIT {
             break;
         }
     }

@@ -12,7 +12,7 @@ use crate::text::{one_line, shorten};
 pub(crate) const FAILED: &str = "Did not work:";
 
 /// Longest piece of output that is reported.
-const LONGEST_OUTPUT: usize = 6_000;
+const MAX_OUTPUT_LEN: usize = 6_000;
 
 /// Continues a worker's conversation.
 pub(crate) fn reply(scene: &Scene) -> Draft {
@@ -72,7 +72,7 @@ fn report(scene: &Scene, draft: &mut Draft) {
             ("write", true) => failed.push(format!("{path} ({})", one_line(&outcome.text, 300))),
             ("bash", is_error) => draft.say(command_report(call, &outcome.text, is_error)),
             (_, true) => draft.say(format!("{FAILED} {path}: {}", one_line(&outcome.text, 600))),
-            (_, false) => draft.say(shorten(outcome.text.trim_end(), LONGEST_OUTPUT)),
+            (_, false) => draft.say(shorten(outcome.text.trim_end(), MAX_OUTPUT_LEN)),
         }
     }
     if !written.is_empty() {
@@ -96,7 +96,7 @@ fn command_report(call: &Call, output: &str, is_error: bool) -> String {
     }
     let output = output.trim_end();
     if is_error {
-        return format!("{FAILED} {}", shorten(output, LONGEST_OUTPUT));
+        return format!("{FAILED} {}", shorten(output, MAX_OUTPUT_LEN));
     }
-    if output.is_empty() { "[no output]".to_owned() } else { shorten(output, LONGEST_OUTPUT) }
+    if output.is_empty() { "[no output]".to_owned() } else { shorten(output, MAX_OUTPUT_LEN) }
 }

@@ -11,7 +11,7 @@ use serde_json::json;
 
 use crate::permissions::Permissions;
 use crate::policy::{DEFAULT_DENY, Decision, Policy, Routing, StrangerRule, built_in, evaluate};
-use crate::principal::{LONGEST_NAME, Principal, Source};
+use crate::principal::{MAX_NAME_LEN, Principal, Source};
 
 /// Where and how a message came in, as far as policies look at it.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -145,12 +145,12 @@ impl Access {
             Source::Webhook { name } => Ok(Principal::Webhook { name }),
             Source::Agent { session, inherited } => Ok(Principal::Agent { session, inherited }),
             Source::Sender { platform, space, sender, name } => {
-                let is_usable = |text: &String| !text.trim().is_empty() && text.len() <= LONGEST_NAME;
+                let is_usable = |text: &String| !text.trim().is_empty() && text.len() <= MAX_NAME_LEN;
                 let Some(sender) = sender.filter(is_usable).filter(|_| is_usable(&platform)) else {
                     return Ok(Principal::Unknown);
                 };
                 let space = space.filter(is_usable);
-                let name = name.map(|name| name.chars().take(LONGEST_NAME).collect::<String>());
+                let name = name.map(|name| name.chars().take(MAX_NAME_LEN).collect::<String>());
                 let entity = self
                     .identity
                     .record_contact(&platform, space.as_deref(), &sender, name.as_deref())

@@ -17,10 +17,10 @@ const STANDS: Duration = Duration::from_secs(24 * 3600);
 /// Consent for a day.
 const DAY: Duration = Duration::from_secs(24 * 3600);
 /// Open questions one requester may have. More would only teach the owner to say yes unread.
-const MOST_OPEN: u32 = 16;
+const MAX_OPEN: u32 = 16;
 /// Most resources one question names, and how long each may be.
-const MOST_RESOURCES: usize = 32;
-const LONGEST_RESOURCE: usize = 1_000;
+const MAX_RESOURCES: usize = 32;
+const MAX_RESOURCE_LEN: usize = 1_000;
 /// Longest summary, in characters. It is never cut: what is asked about is shown as a whole, or not asked.
 const MAX_SUMMARY: usize = 64 * 1024;
 /// Longest reason, in characters.
@@ -98,7 +98,7 @@ pub enum ApprovalError {
     #[error("{0}")]
     Invalid(String),
     /// Too many open ones.
-    #[error("{MOST_OPEN} questions of this requester are open already")]
+    #[error("{MAX_OPEN} questions of this requester are open already")]
     TooMany,
     /// There is none of that id.
     #[error("no permission request has the id {0}")]
@@ -183,7 +183,7 @@ impl Approvals {
             // A clock that is set while the owner thinks must not answer for them.
             expires_at: Timestamp::steady().plus(ask.kind.stands()),
         };
-        if !self.identity.add_permission_request(new.clone(), MOST_OPEN).await? {
+        if !self.identity.add_permission_request(new.clone(), MAX_OPEN).await? {
             return Err(ApprovalError::TooMany);
         }
         let status = PermissionStatus::Pending;
@@ -318,14 +318,14 @@ fn check(ask: &Ask) -> Result<(), ApprovalError> {
         return invalid(format!("a reason has 1 to {MAX_REASON} characters"));
     }
     let is_resource = |resource: &String| {
-        !resource.is_empty() && resource.len() <= LONGEST_RESOURCE && !resource.chars().any(char::is_control)
+        !resource.is_empty() && resource.len() <= MAX_RESOURCE_LEN && !resource.chars().any(char::is_control)
     };
     if ask.resources.is_empty()
-        || ask.resources.len() > MOST_RESOURCES
+        || ask.resources.len() > MAX_RESOURCES
         || !ask.resources.iter().all(is_resource)
     {
         return invalid(format!(
-            "resources names 1 to {MOST_RESOURCES} things of 1 to {LONGEST_RESOURCE} bytes without control characters"
+            "resources names 1 to {MAX_RESOURCES} things of 1 to {MAX_RESOURCE_LEN} bytes without control characters"
         ));
     }
     Ok(())

@@ -16,13 +16,13 @@ use crate::policy::{
 };
 
 /// Most policies a document may hold.
-const MOST: usize = 200;
+const MAX_COUNT: usize = 200;
 /// Priority of a policy that names none.
 const PRIORITY: u8 = 30;
 /// Longest a policy may have an answer wait.
-const LONGEST_DELAY: Duration = Duration::from_secs(3600);
+const MAX_DELAY: Duration = Duration::from_secs(3600);
 /// Longest name of a persona or a session.
-const LONGEST_NAME: usize = 200;
+const MAX_NAME_LEN: usize = 200;
 
 /// Why a document is not in force.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -40,8 +40,8 @@ pub struct PolicyProblem {
 /// # Errors
 /// A policy cannot be read; nothing of the document should be in force then.
 pub fn with_document(document: &[Value], strangers: StrangerRule) -> Result<Vec<Policy>, PolicyProblem> {
-    if document.len() > MOST {
-        return Err(problem("list", format!("more than {MOST} policies")));
+    if document.len() > MAX_COUNT {
+        return Err(problem("list", format!("more than {MAX_COUNT} policies")));
     }
     let mut policies = built_in(strangers);
     let mut names = BTreeSet::new();
@@ -250,18 +250,18 @@ fn routing(
 ) -> Result<Routing, PolicyProblem> {
     let named: Vec<&String> =
         session.iter().flat_map(|session| [&session.persona, &session.key]).flatten().collect();
-    if named.iter().any(|name| name.is_empty() || name.len() > LONGEST_NAME) {
+    if named.iter().any(|name| name.is_empty() || name.len() > MAX_NAME_LEN) {
         return Err(problem(
             policy,
-            format!("session.persona and session.key have 1 to {LONGEST_NAME} bytes"),
+            format!("session.persona and session.key have 1 to {MAX_NAME_LEN} bytes"),
         ));
     }
     if session.is_some() && named.is_empty() {
         return Err(problem(policy, "session names a persona, a key or both".to_owned()));
     }
     let delay = modifiers.delay_response.map(Duration::from_millis);
-    if delay.is_some_and(|delay| delay > LONGEST_DELAY) {
-        let most = LONGEST_DELAY.as_millis();
+    if delay.is_some_and(|delay| delay > MAX_DELAY) {
+        let most = MAX_DELAY.as_millis();
         return Err(problem(policy, format!("modifiers.delay_response is at most {most} milliseconds")));
     }
     Ok(Routing {

@@ -5,7 +5,7 @@ use nexus_base::id::{EntityId, SessionLabel};
 use crate::permissions::Permissions;
 
 /// Longest name or address that is looked at, in bytes.
-pub(crate) const LONGEST_NAME: usize = 200;
+pub(crate) const MAX_NAME_LEN: usize = 200;
 
 /// Where a message really came from.
 #[derive(Debug, Clone, PartialEq)]

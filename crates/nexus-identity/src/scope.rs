@@ -3,9 +3,9 @@
 use std::fmt;
 
 /// Most permissions one token lists.
-const MOST: usize = 64;
+const MAX_COUNT: usize = 64;
 /// Longest permission, in bytes.
-const LONGEST: usize = 80;
+const MAX_WAIT: usize = 80;
 
 /// What a token may do.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -15,7 +15,7 @@ pub struct Scopes(Vec<String>);
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ScopeError {
     /// Too many.
-    #[error("a token lists 1 to {MOST} scopes")]
+    #[error("a token lists 1 to {MAX_COUNT} scopes")]
     Count,
     /// Not of the form.
     #[error("{0:?} is not of the form control.<resource>.<action>; a part may be *")]
@@ -36,11 +36,11 @@ impl Scopes {
     /// # Errors
     /// A scope is not of the form.
     pub fn new(list: &[String]) -> Result<Self, ScopeError> {
-        if list.is_empty() || list.len() > MOST {
+        if list.is_empty() || list.len() > MAX_COUNT {
             return Err(ScopeError::Count);
         }
         if let Some(wrong) = list.iter().find(|scope| !is_well_formed(scope)) {
-            return Err(ScopeError::Form(wrong.chars().take(LONGEST).collect()));
+            return Err(ScopeError::Form(wrong.chars().take(MAX_WAIT).collect()));
         }
         Ok(Self(list.to_vec()))
     }
@@ -86,7 +86,7 @@ fn is_well_formed(scope: &str) -> bool {
         *part == "*"
             || (!part.is_empty() && part.bytes().all(|byte| byte.is_ascii_lowercase() || byte == b'_'))
     };
-    scope.len() <= LONGEST && parts.len() == 3 && parts[0] == "control" && parts[1..].iter().all(is_word)
+    scope.len() <= MAX_WAIT && parts.len() == 3 && parts[0] == "control" && parts[1..].iter().all(is_word)
 }
 
 /// A `*` covers any one part, also another `*`; a word covers itself only.

@@ -18,11 +18,11 @@ const BYTES: usize = 24;
 /// Letters shown of a token afterwards.
 const SHOWN: usize = 10;
 /// Longest label, in bytes.
-const LONGEST_LABEL: usize = 100;
+const MAX_LABEL_LEN: usize = 100;
 /// Use is noted at most this often.
 const NOTED_EVERY: Duration = Duration::from_secs(60);
 /// Longest a token may be good for, when it has an end at all: ten years.
-const LONGEST_LIFE: Duration = Duration::from_secs(3650 * 24 * 3600);
+const MAX_LIFE: Duration = Duration::from_secs(3650 * 24 * 3600);
 /// The audience of tokens for this control plane.
 const AUDIENCE: &str = "control-plane";
 
@@ -70,7 +70,7 @@ pub enum TokenError {
     #[error(transparent)]
     Scopes(#[from] ScopeError),
     /// The label is wrong.
-    #[error("a label has at most {LONGEST_LABEL} bytes and no control characters")]
+    #[error("a label has at most {MAX_LABEL_LEN} bytes and no control characters")]
     Label,
     /// No live token of that id.
     #[error("no live token has the id {0}")]
@@ -206,7 +206,7 @@ fn make(
     under: String,
 ) -> Result<(String, NewToken), TokenError> {
     let scopes = Scopes::new(&request.scopes)?;
-    let is_label = |label: &String| label.len() <= LONGEST_LABEL && !label.chars().any(char::is_control);
+    let is_label = |label: &String| label.len() <= MAX_LABEL_LEN && !label.chars().any(char::is_control);
     if !request.label.as_ref().is_none_or(is_label) {
         return Err(TokenError::Label);
     }
@@ -223,7 +223,7 @@ fn make(
         scopes: scopes.list().to_vec(),
         label: request.label.clone(),
         created_at: now,
-        expires_at: request.lasts.map(|lasts| now.plus(lasts.min(LONGEST_LIFE))),
+        expires_at: request.lasts.map(|lasts| now.plus(lasts.min(MAX_LIFE))),
     };
     Ok((token, new))
 }

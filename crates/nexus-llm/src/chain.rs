@@ -20,11 +20,11 @@ use crate::{
 };
 
 /// Longest pause between two tries.
-const LONGEST_PAUSE: Duration = Duration::from_secs(8);
+const MAX_PAUSE: Duration = Duration::from_secs(8);
 /// Longest wait a provider's wish is granted when there is somebody else to ask.
 const SHORT_WAIT: Duration = Duration::from_secs(2);
 /// Longest list in an error.
-const MOST_TRIED: usize = 12;
+const MAX_TRIED: usize = 12;
 
 /// How often and how soon something is tried again.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -178,7 +178,7 @@ impl Chain {
 
     /// Decides what follows the `count`-th retry of one credential; `alone` when there is nobody else.
     fn decide(&self, error: &ModelError, count: u32, alone: bool) -> Next {
-        let pause = jittered(self.patience.first_pause.saturating_mul(1 << count.min(10))).min(LONGEST_PAUSE);
+        let pause = jittered(self.patience.first_pause.saturating_mul(1 << count.min(10))).min(MAX_PAUSE);
         let more = count < self.patience.retries;
         let granted =
             if alone { self.patience.longest_wait } else { SHORT_WAIT.min(self.patience.longest_wait) };
@@ -280,7 +280,7 @@ impl Model for Chain {
 }
 
 fn note(tried: &mut Vec<Tried>, link: &Link, pointer: Option<String>, outcome: String) {
-    if tried.len() < MOST_TRIED {
+    if tried.len() < MAX_TRIED {
         tried.push(Tried { model: link.endpoint.name.to_string(), pointer, outcome });
     }
 }

@@ -17,9 +17,9 @@ use crate::sse::{Event, Parser};
 use crate::{Conversation, Model, ModelError, ModelName, ModelReply, ReplySink, anthropic, openai};
 
 /// How much of a refusal is looked at.
-const LONGEST_REFUSAL: usize = 64 * 1024;
+const MAX_REFUSAL_LEN: usize = 64 * 1024;
 /// Largest reply of a server that does not stream.
-const LARGEST_WHOLE: usize = 16 * 1024 * 1024;
+const MAX_WHOLE_SIZE: usize = 16 * 1024 * 1024;
 /// Times a request is worded anew because the server does not know a word of it.
 const REWORDINGS: usize = 2;
 
@@ -119,7 +119,7 @@ impl Client {
             }
             let status = answer.status();
             let retry_after = refusal::retry_after(&answer);
-            let text = answer.text_start(LONGEST_REFUSAL).await.unwrap_or_default();
+            let text = answer.text_start(MAX_REFUSAL_LEN).await.unwrap_or_default();
             if rewordings < REWORDINGS
                 && status == 400
                 && self.endpoint.wire == Wire::OpenAi
@@ -163,7 +163,7 @@ impl Client {
                 if !is_whole {
                     return self.stream(answer, decoder, sink).await;
                 }
-                let body = answer.bytes(LARGEST_WHOLE).await.map_err(|error| self.trouble(&error))?;
+                let body = answer.bytes(MAX_WHOLE_SIZE).await.map_err(|error| self.trouble(&error))?;
                 let data = String::from_utf8_lossy(&body).into_owned();
                 decoder.take(&Event { name: None, data }, sink, &self.who())?;
                 decoder.finish(&self.who())

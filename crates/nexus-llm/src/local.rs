@@ -8,9 +8,9 @@ use serde_json::Value;
 /// How long a server on this machine may take to say what it has.
 const DEADLINE: Duration = Duration::from_millis(700);
 /// Largest list of models that is read.
-const LARGEST_LIST: usize = 1024 * 1024;
+const MAX_LIST_SIZE: usize = 1024 * 1024;
 /// Most models of one server.
-const MOST_MODELS: usize = 200;
+const MAX_MODELS: usize = 200;
 
 /// The servers we know by their ports.
 pub const LOCAL_SERVERS: &[(&str, u16)] = &[("ollama", 11_434), ("llama.cpp", 8_080), ("lm-studio", 1_234)];
@@ -80,7 +80,7 @@ async fn ask(net: &Net, port: u16) -> Option<LocalServer> {
         if !answer.is_success() {
             return None;
         }
-        answer.bytes(LARGEST_LIST).await.ok()
+        answer.bytes(MAX_LIST_SIZE).await.ok()
     };
     let body = tokio::time::timeout(DEADLINE, asking).await.ok()??;
     let models = models(&serde_json::from_slice(&body).ok()?);
@@ -91,7 +91,7 @@ fn models(list: &Value) -> Vec<LocalModel> {
     let listed = list["data"].as_array().map(Vec::as_slice).unwrap_or_default();
     let mut models: Vec<LocalModel> = listed
         .iter()
-        .take(MOST_MODELS)
+        .take(MAX_MODELS)
         .filter_map(|model| {
             let id = model["id"].as_str().filter(|id| !id.is_empty() && id.len() <= 200)?;
             let context = ["context_length", "max_context_length", "max_model_len", "n_ctx"]

@@ -14,9 +14,9 @@ use crate::provider::{self, Provider, Speech};
 /// Longest a provider may take.
 const DEADLINE: Duration = Duration::from_secs(8);
 /// How much of an answer is looked at.
-const LONGEST_ANSWER: usize = 64 * 1024;
+const MAX_ANSWER_LEN: usize = 64 * 1024;
 /// How much of a provider's own words is passed on.
-const LONGEST_REASON: usize = 200;
+const MAX_REASON_LEN: usize = 200;
 /// Version of Anthropic's interface.
 pub(crate) const ANTHROPIC_VERSION: &str = "2023-06-01";
 /// What marks a login token instead of a key there.
@@ -103,7 +103,7 @@ async fn ask(
     let status = answer.status();
     let retry_after =
         answer.header("retry-after").and_then(|text| text.parse().ok()).map(Duration::from_secs);
-    let text = answer.text_start(LONGEST_ANSWER).await?;
+    let text = answer.text_start(MAX_ANSWER_LEN).await?;
     Ok(judge(status, retry_after, &text, request.is_tool_login))
 }
 
@@ -148,7 +148,7 @@ pub(crate) fn said(text: &str) -> String {
     });
     // Providers tend to repeat a part of the key.
     let hidden = nexus_base::redact::Redactor::new().redact(message.unwrap_or_default());
-    hidden.split_whitespace().collect::<Vec<_>>().join(" ").chars().take(LONGEST_REASON).collect()
+    hidden.split_whitespace().collect::<Vec<_>>().join(" ").chars().take(MAX_REASON_LEN).collect()
 }
 
 #[cfg(test)]

@@ -10,7 +10,7 @@ use crate::ModelError;
 use crate::probe::said;
 
 /// Longest wait a provider may ask for; more is a mistake.
-const LONGEST_WAIT: Duration = Duration::from_secs(24 * 60 * 60);
+const MAX_WAIT: Duration = Duration::from_secs(24 * 60 * 60);
 
 /// Who refused, and whom.
 #[derive(Debug, Clone)]
@@ -34,7 +34,7 @@ pub(crate) fn retry_after(answer: &Response) -> Option<Duration> {
         None => answer.header("retry-after").and_then(seconds),
     };
     let wait = wait.filter(|wait| wait.is_finite() && *wait >= 0.0)?;
-    Some(Duration::from_secs_f64(wait.min(LONGEST_WAIT.as_secs_f64())))
+    Some(Duration::from_secs_f64(wait.min(MAX_WAIT.as_secs_f64())))
 }
 
 /// Reads a number of seconds or a date.

@@ -1,7 +1,7 @@
 //! Server-sent events out of bytes that may be split anywhere.
 
 /// Largest event that is put together; a reply's pieces are far smaller.
-const LARGEST_EVENT: usize = 4 * 1024 * 1024;
+const MAX_EVENT_SIZE: usize = 4 * 1024 * 1024;
 const BYTE_ORDER_MARK: &[u8] = &[0xEF, 0xBB, 0xBF];
 
 /// One event.
@@ -39,7 +39,7 @@ impl Parser {
                 b'\n' | b'\r' => events.extend(self.end_line()),
                 byte => self.line.push(byte),
             }
-            if self.line.len() + self.data.as_ref().map_or(0, String::len) > LARGEST_EVENT {
+            if self.line.len() + self.data.as_ref().map_or(0, String::len) > MAX_EVENT_SIZE {
                 return Err(TooLong);
             }
         }
@@ -120,7 +120,7 @@ mod tests {
     #[test]
     fn an_endless_event_is_refused() {
         let mut parser = Parser::default();
-        let piece = vec![b'x'; LARGEST_EVENT];
+        let piece = vec![b'x'; MAX_EVENT_SIZE];
         assert!(parser.push(b"data: ").is_ok());
         assert_eq!(parser.push(&piece), Err(TooLong));
     }

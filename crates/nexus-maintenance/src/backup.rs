@@ -15,7 +15,7 @@ use nexus_base::file::{self, Durability, FileError};
 use nexus_base::redact::PLACEHOLDER;
 use nexus_store::{DatabaseName, Store, StoreError};
 use nexus_workspace::Layout;
-use nexus_workspace::config::{ConfigError, Document, LARGEST_DOCUMENT};
+use nexus_workspace::config::{ConfigError, Document, MAX_DOCUMENT_SIZE};
 use nexus_workspace::trust::TrustError;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
@@ -26,7 +26,7 @@ use tree::{Tree, collect, copy_file};
 /// File that makes a folder a backup.
 const MANIFEST: &str = "nexus-backup.json";
 /// Largest manifest that is read.
-const LARGEST_MANIFEST: u64 = 256 * 1024 * 1024;
+const MAX_MANIFEST_SIZE: u64 = 256 * 1024 * 1024;
 /// Format of the manifest.
 const MANIFEST_VERSION: u32 = 1;
 /// The one secret that a configuration document holds.
@@ -264,7 +264,7 @@ fn fill(layout: &Layout, staged: &Path, home: HomeFolder) -> Result<BackupReport
 
 /// Writes the configuration with a placeholder where the token stands.
 fn masked_config(layout: &Layout, staged: &Path) -> Result<StoredFile, BackupError> {
-    let text = file::read_text(layout.config(), LARGEST_DOCUMENT)?;
+    let text = file::read_text(layout.config(), MAX_DOCUMENT_SIZE)?;
     let mut document = Document::parse(&text, layout.config())?;
     if document.get(TOKEN_KEY).is_some() {
         document.set(TOKEN_KEY, json!(PLACEHOLDER))?;

@@ -10,13 +10,13 @@ use nexus_workspace::trust::TrustFolder;
 /// No write takes this long; a younger file may be somebody's who is still at it.
 const OLD: Duration = Duration::from_secs(60);
 /// How deep under `state/` is looked.
-const DEEPEST: u32 = 4;
+const MAX_DEPTH: u32 = 4;
 
 /// Removes what was left over in the root, under `state/` and among the trust records; returns how many.
 pub fn sweep(layout: &Layout, trusted: &TrustFolder) -> usize {
     let mut removed = 0;
     look(layout.root(), 0, &mut removed);
-    look(layout.state(), DEEPEST, &mut removed);
+    look(layout.state(), MAX_DEPTH, &mut removed);
     look(trusted.path(), 0, &mut removed);
     removed
 }

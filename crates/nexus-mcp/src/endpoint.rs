@@ -12,7 +12,7 @@ use crate::handler::Handler;
 
 /// Longest body of a request, in bytes: somewhat more than the largest parameters a tool takes, so
 /// that it is the tool that says what was too long.
-const LONGEST_BODY: usize = 12 * 1024 * 1024;
+const MAX_BODY_LEN: usize = 12 * 1024 * 1024;
 
 /// An endpoint: a service that takes HTTP requests.
 pub type Endpoint = StreamableHttpService<Handler, NeverSessionManager>;
@@ -22,7 +22,7 @@ pub fn endpoint(source: Arc<dyn ToolSource>) -> Endpoint {
     let config = StreamableHttpServerConfig::default()
         .with_legacy_session_mode(false)
         .with_json_response(true)
-        .with_max_request_body_bytes(LONGEST_BODY)
+        .with_max_request_body_bytes(MAX_BODY_LEN)
         // The server in front knows its own names and port and has refused all others already.
         .disable_allowed_hosts();
     StreamableHttpService::new(move || Ok(Handler::new(Arc::clone(&source))), Arc::default(), config)

@@ -9,5 +9,5 @@ mod stdio;
 
 pub use endpoint::{Endpoint, endpoint};
 pub use handler::Handler;
-pub use lines::LONGEST_LINE;
+pub use lines::MAX_LINE_LEN;
 pub use stdio::{ServeError, serve_lines};

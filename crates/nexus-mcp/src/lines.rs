@@ -17,7 +17,7 @@ use serde_json::{Value, json};
 use tokio::sync::Notify;
 
 /// Longest line that is read, in bytes.
-pub const LONGEST_LINE: usize = 16 * 1024 * 1024;
+pub const MAX_LINE_LEN: usize = 16 * 1024 * 1024;
 
 const PARSE_ERROR: i64 = -32700;
 const INVALID_REQUEST: i64 = -32600;
@@ -118,7 +118,7 @@ impl Transport<RoleServer> for Lines {
             let line = match next(&mut self.input).ok().flatten()? {
                 Incoming::Line(line) => line,
                 Incoming::TooLong => {
-                    let message = format!("a message is longer than the allowed {LONGEST_LINE} bytes");
+                    let message = format!("a message is longer than the allowed {MAX_LINE_LEN} bytes");
                     self.refuse(&Refusal { id: Value::Null, code: INVALID_REQUEST, message });
                     continue;
                 }
@@ -225,7 +225,7 @@ pub(crate) fn next(input: &mut impl BufRead) -> io::Result<Option<Incoming>> {
         any = true;
         let end = available.iter().position(|byte| *byte == b'\n');
         let part = available.get(..end.unwrap_or(available.len())).unwrap_or_default();
-        too_long = too_long || line.len() + part.len() > LONGEST_LINE;
+        too_long = too_long || line.len() + part.len() > MAX_LINE_LEN;
         if too_long {
             line = Vec::new();
         } else {
@@ -272,7 +272,7 @@ mod tests {
         };
         let line = |text: &str| Incoming::Line(text.as_bytes().to_vec());
         assert_eq!(all(&text), [line("one"), line(""), line("two")]);
-        text.extend(vec![b'x'; LONGEST_LINE]);
+        text.extend(vec![b'x'; MAX_LINE_LEN]);
         text.extend(b"\nlast\n");
         assert_eq!(all(&text), [line("one"), line(""), Incoming::TooLong, line("last")]);
     }

@@ -6,10 +6,10 @@ mod person;
 mod resolve;
 mod sentences;
 
-use crate::utterance::{Extracted, FactKind, LONGEST_UTTERANCE, Mention, Utterance, Voice};
+use crate::utterance::{Extracted, FactKind, MAX_UTTERANCE_LEN, Mention, Utterance, Voice};
 
 /// Most facts taken from one utterance.
-const MOST_FACTS: usize = 32;
+const MAX_FACTS: usize = 32;
 
 /// Words for people and animals who belong to somebody.
 const RELATIONS: [&str; 58] = [
@@ -161,10 +161,10 @@ pub fn extract(utterance: &Utterance, speaker: &str) -> Vec<Extracted> {
         Voice::Owner | Voice::Person { .. } => {}
         Voice::Agent | Voice::Untrusted => return Vec::new(),
     }
-    let text = &utterance.text[..utterance.text.floor_char_boundary(LONGEST_UTTERANCE)];
+    let text = &utterance.text[..utterance.text.floor_char_boundary(MAX_UTTERANCE_LEN)];
     let mut facts = Vec::new();
     for sentence in sentences::split(text) {
-        if facts.len() == MOST_FACTS {
+        if facts.len() == MAX_FACTS {
             break;
         }
         facts.extend(from_sentence(&sentence, speaker, utterance));

@@ -5,7 +5,7 @@ use serde::Serialize;
 use serde_json::{Value, json};
 
 /// Longest fact, in bytes. Longer things belong into a file that a fact can name.
-pub const LONGEST_FACT: usize = 2_000;
+pub const MAX_FACT_LEN: usize = 2_000;
 
 /// Name of the metadata field that keeps the provenance.
 const FIELD: &str = "provenance";

@@ -11,9 +11,9 @@ use nexus_store::{Forgetting, NotForgotten};
 use crate::memory::{Memory, MemoryError};
 
 /// Largest file that is looked through, in bytes.
-const LARGEST_FILE: u64 = 64 * 1024 * 1024;
+const MAX_FILE_SIZE: u64 = 64 * 1024 * 1024;
 /// Most files that are looked through.
-const MOST_FILES: usize = 10_000;
+const MAX_FILES: usize = 10_000;
 
 /// A fact that is gone, and where what it was learnt from still is.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -167,7 +167,7 @@ fn wipe_files(folder: &Path, except: &[PathBuf], quotes: &[String]) -> io::Resul
             }
             if kind.is_dir() {
                 folders.push(path);
-            } else if kind.is_file() && entry.metadata()?.len() <= LARGEST_FILE && seen < MOST_FILES {
+            } else if kind.is_file() && entry.metadata()?.len() <= MAX_FILE_SIZE && seen < MAX_FILES {
                 seen += 1;
                 if wipe(&path, quotes)? {
                     changed.push(path);

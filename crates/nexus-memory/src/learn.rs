@@ -8,7 +8,7 @@ use nexus_store::memory::{FactFilter, NewEpisode, NewFact};
 use serde_json::{Value, json};
 
 use crate::extract::extract;
-use crate::fact::{LONGEST_FACT, Provenance, tidy};
+use crate::fact::{MAX_FACT_LEN, Provenance, tidy};
 use crate::index::WAITED_FOR;
 use crate::memory::{Memory, MemoryError};
 use crate::query::{is_stopword, words};
@@ -51,7 +51,7 @@ impl Memory {
                 self.take_name(&utterance.voice, owner.as_ref(), name, &mut learnt).await?;
             }
             let text = tidy(&fact.text);
-            if text.len() > LONGEST_FACT {
+            if text.len() > MAX_FACT_LEN {
                 continue;
             }
             match self.known(&text, &speaker, &utterance.voice).await? {

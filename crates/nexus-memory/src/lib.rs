@@ -21,9 +21,9 @@ mod vectors;
 
 pub use answer::{Explanation, ItemId, RecallAnswer, Recalled};
 pub use extract::extract;
-pub use fact::{LONGEST_FACT, Provenance};
+pub use fact::{MAX_FACT_LEN, Provenance};
 pub use forget::{Beside, ForgottenFact, ForgottenSource};
 pub use memory::{Memory, MemoryError, VectorCounts};
 pub use nexus_embedder::BYTES_PER_VECTOR;
-pub use request::{Budget, HIGHEST_LIMIT, LONGEST_QUERY, RecallRequest, Scope, Viewer};
-pub use utterance::{Extracted, FactKind, LONGEST_UTTERANCE, Learnt, Mention, Utterance, Voice};
+pub use request::{Budget, MAX_LIMIT, MAX_QUERY_LEN, RecallRequest, Scope, Viewer};
+pub use utterance::{Extracted, FactKind, Learnt, MAX_UTTERANCE_LEN, Mention, Utterance, Voice};

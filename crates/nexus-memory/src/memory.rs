@@ -11,9 +11,9 @@ use nexus_store::embeddings::VectorKind;
 use nexus_store::memory::{Fact, MemoryCounts, NewFact};
 
 use crate::answer::{Explanation, ItemId, Recalled};
-use crate::fact::{LONGEST_FACT, Provenance, tidy};
+use crate::fact::{MAX_FACT_LEN, Provenance, tidy};
 use crate::index::Index;
-use crate::request::{HIGHEST_LIMIT, Viewer};
+use crate::request::{MAX_LIMIT, Viewer};
 use crate::vectors::{Scan, Seen};
 use nexus_embedder::Vector;
 
@@ -24,7 +24,7 @@ pub enum MemoryError {
     #[error("a fact needs at least one word")]
     Empty,
     /// A fact is a sentence, not a document.
-    #[error("a fact of {length} bytes is longer than {LONGEST_FACT}")]
+    #[error("a fact of {length} bytes is longer than {MAX_FACT_LEN}")]
     TooLong {
         /// Its length.
         length: usize,
@@ -138,7 +138,7 @@ impl Memory {
         provenance: Provenance,
     ) -> Result<FactId, MemoryError> {
         // Checked before tidying, so that no amount of blanks gets a book past the limit of time.
-        if text.len() > LONGEST_FACT {
+        if text.len() > MAX_FACT_LEN {
             return Err(MemoryError::TooLong { length: text.len() });
         }
         let text = tidy(text);
@@ -162,7 +162,7 @@ impl Memory {
     /// # Errors
     /// See [`MemoryError`].
     pub async fn recent(&self, limit: usize) -> Result<Vec<Recalled>, MemoryError> {
-        let limit = limit.clamp(1, HIGHEST_LIMIT);
+        let limit = limit.clamp(1, MAX_LIMIT);
         Ok(ranked(self.facts.recent_facts(u32::try_from(limit).unwrap_or(u32::MAX)).await?))
     }
 

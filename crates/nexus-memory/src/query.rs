@@ -1,7 +1,7 @@
 //! A question taken apart: the words worth looking for, whom it names, and what it means without
 //! the names.
 
-use crate::request::LONGEST_QUERY;
+use crate::request::MAX_QUERY_LEN;
 
 /// Words that say nothing about what is asked for.
 const STOPWORDS: &str = " a about above after again against all also am an and any are aren as at be because been \
@@ -27,7 +27,7 @@ pub(crate) struct Query {
 impl Query {
     /// Takes a question apart. `participants` are the people of the conversations that are asked.
     pub(crate) fn of(text: &str, participants: &[String]) -> Self {
-        let text = &text[..text.floor_char_boundary(LONGEST_QUERY)];
+        let text = &text[..text.floor_char_boundary(MAX_QUERY_LEN)];
         let lowered = words(text);
         let named: Vec<String> = participants
             .iter()

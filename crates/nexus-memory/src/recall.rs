@@ -18,10 +18,10 @@ use crate::dates::NamedTime;
 use crate::index::WAITED_FOR;
 use crate::memory::{Memory, MemoryError};
 use crate::query::{Query, words};
-use crate::request::{Budget, HIGHEST_LIMIT, RecallRequest, Scope, Viewer};
+use crate::request::{Budget, MAX_LIMIT, RecallRequest, Scope, Viewer};
 
 /// Most speakers whose names are looked for in a question.
-const MOST_PARTICIPANTS: u32 = 64;
+const MAX_PARTICIPANTS: u32 = 64;
 
 /// A question on its way through the parts of recall.
 #[derive(Debug)]
@@ -136,7 +136,7 @@ impl Memory {
         let facts =
             FactFilter { shared, about: request.about.clone(), after: request.after, before: request.before };
         let favours = !query.named.is_empty() && query.named.len() < participants.len();
-        let limit = request.limit.clamp(1, HIGHEST_LIMIT);
+        let limit = request.limit.clamp(1, MAX_LIMIT);
         let time = NamedTime::of(&request.query, request.now);
         Ok(Some(Search { query, time, budget: request.budget, limit, turns, facts, favours }))
     }
@@ -144,7 +144,7 @@ impl Memory {
     /// Returns the people who speak under a name. The owner and Nexus itself speak in every chat with
     /// the assistant; to favour one of them would only favour half of everything.
     async fn participants(&self, filter: &TurnFilter) -> Result<Vec<String>, MemoryError> {
-        let mut speakers = self.events.speakers(filter.clone(), MOST_PARTICIPANTS).await?;
+        let mut speakers = self.events.speakers(filter.clone(), MAX_PARTICIPANTS).await?;
         speakers.retain(|sender| {
             sender != nexus_store::identity::OWNER_ID
                 && sender != OWN_SENDER

@@ -7,9 +7,9 @@ use nexus_base::id::{EntityId, EventId};
 use nexus_identity::{DataLevel, Principal};
 
 /// Longest query that is looked at, in bytes; the rest of a longer one is left out.
-pub const LONGEST_QUERY: usize = 1_000;
+pub const MAX_QUERY_LEN: usize = 1_000;
 /// Most items one recall returns.
-pub const HIGHEST_LIMIT: usize = 200;
+pub const MAX_LIMIT: usize = 200;
 /// Items that a request asks for unless it says otherwise.
 const DEFAULT_LIMIT: usize = 20;
 
@@ -91,7 +91,7 @@ impl Viewer {
 pub struct RecallRequest {
     /// What to look for, in plain words.
     pub query: String,
-    /// Most items wanted; between 1 and [`HIGHEST_LIMIT`].
+    /// Most items wanted; between 1 and [`MAX_LIMIT`].
     pub limit: usize,
     /// How hard to look.
     pub budget: Budget,

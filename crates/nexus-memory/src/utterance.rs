@@ -6,7 +6,7 @@ use nexus_base::id::{EntityId, EventId, FactId};
 use crate::fact::Provenance;
 
 /// Longest utterance that is read, in bytes; the rest is left to whoever reads the raw turn.
-pub const LONGEST_UTTERANCE: usize = 16 * 1024;
+pub const MAX_UTTERANCE_LEN: usize = 16 * 1024;
 
 /// Who said something. Decided from where it came from, never from what it says.
 #[derive(Debug, Clone, PartialEq, Eq)]

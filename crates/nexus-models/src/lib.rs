@@ -29,7 +29,7 @@ use self::guided::{Guided, PendingModel};
 /// Where the owner's answers are kept.
 pub const CONSENTS: &str = "models.consents";
 /// The longest name of a model taken from somebody.
-const LONGEST_NAME: usize = 200;
+const MAX_NAME_LEN: usize = 200;
 /// Longest the first message waits for servers on this machine to be found.
 const LOOKING: Duration = Duration::from_secs(1);
 
@@ -238,8 +238,8 @@ impl Models {
     /// Returns the whole name of a model that somebody wants for a message: its provider can be used, and the
     /// model is one that is known here. The error is for the person.
     pub fn choosable(&self, wanted: &str) -> Result<String, String> {
-        if wanted.len() > LONGEST_NAME || wanted.trim().is_empty() || wanted.chars().any(char::is_control) {
-            return Err(format!("a model's name has 1 to {LONGEST_NAME} printable characters"));
+        if wanted.len() > MAX_NAME_LEN || wanted.trim().is_empty() || wanted.chars().any(char::is_control) {
+            return Err(format!("a model's name has 1 to {MAX_NAME_LEN} printable characters"));
         }
         let Some(link) = self.outlook(|outlook| outlook.usable(wanted))? else {
             return Ok("guide".to_owned());

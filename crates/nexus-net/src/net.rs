@@ -16,7 +16,7 @@ use crate::resolver::{Guard, NameFailure};
 use crate::response::Response;
 
 /// Most redirects followed.
-const MOST_REDIRECTS: usize = 5;
+const MAX_REDIRECTS: usize = 5;
 /// Longest wait for a connection.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(15);
 /// How long an unused connection is kept.
@@ -117,7 +117,7 @@ fn followed() -> Policy {
 
 /// Decides on one redirect, `hops` requests after the first. Names are looked at when resolved.
 fn judge_redirect(target: &reqwest::Url, hops: usize, first: String) -> Result<(), NetError> {
-    if hops > MOST_REDIRECTS {
+    if hops > MAX_REDIRECTS {
         return Err(NetError::TooManyRedirects { host: first });
     }
     crate::reach::parse(target.as_str()).and_then(|url| refuse_kept(&url))

@@ -9,7 +9,7 @@ use crate::address::{Kept, kept_address};
 use crate::error::NetError;
 
 /// Longest address that is looked at.
-const LONGEST_ADDRESS: usize = 8 * 1024;
+const MAX_ADDRESS_LEN: usize = 8 * 1024;
 
 /// A base URL that the owner configured: scheme, host, port and a path in front of everything.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -112,7 +112,7 @@ pub(crate) fn host_of(url: &Url) -> String {
 }
 
 pub(crate) fn parse(text: &str) -> Result<Url, NetError> {
-    if text.len() > LONGEST_ADDRESS {
+    if text.len() > MAX_ADDRESS_LEN {
         return Err(bad("it is too long"));
     }
     let url = Url::parse(text).map_err(|error| bad(&error.to_string()))?;

@@ -10,7 +10,7 @@ use reqwest::dns::{Addrs, Name, Resolve, Resolving};
 use crate::address::{Kept, kept_address};
 
 /// Most addresses of one name that are tried.
-const MOST_ADDRESSES: usize = 16;
+const MAX_ADDRESSES: usize = 16;
 
 /// Which addresses a name may lead to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -45,7 +45,7 @@ impl Resolve for Guard {
             let found = tokio::net::lookup_host((name.as_str(), 0))
                 .await
                 .map_err(|_| Box::new(NameFailure::Unresolved) as Box<dyn Error + Send + Sync>)?;
-            let admitted = guard.choose(found.take(MOST_ADDRESSES).collect())?;
+            let admitted = guard.choose(found.take(MAX_ADDRESSES).collect())?;
             Ok(Box::new(admitted.into_iter()) as Addrs)
         })
     }

@@ -13,7 +13,7 @@ use nexus_tools::ports::LedgerError;
 use tokio::sync::OnceCell;
 
 /// The longest list of sources kept with a mark, in characters.
-const LONGEST_SOURCES: usize = 600;
+const MAX_SOURCES_LEN: usize = 600;
 
 /// A mark is known by its path and, while a command runs, by its call.
 type Key = (String, Option<String>);
@@ -63,7 +63,7 @@ impl KeptMarks {
             path: self.named(path),
             call,
             request: marker.request.clone(),
-            sources: marker.sources.chars().take(LONGEST_SOURCES).collect(),
+            sources: marker.sources.chars().take(MAX_SOURCES_LEN).collect(),
             at: Timestamp::now(),
         }
     }

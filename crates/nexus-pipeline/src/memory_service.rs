@@ -18,7 +18,7 @@ use serde_json::Value;
 /// Items given when the caller does not say how many.
 const USUAL: usize = 10;
 /// Most entities in one answer.
-const MOST_ENTITIES: u32 = 1000;
+const MAX_ENTITIES: u32 = 1000;
 
 /// Memory with the workspace around it.
 #[derive(Debug, Clone)]
@@ -82,7 +82,7 @@ impl MemoryService {
     /// See [`MemoryError`].
     pub async fn entities(&self) -> Result<MemoryEntities, MemoryError> {
         let facts = self.store.memory().facts_per_entity().await?;
-        let known = self.store.identity().list_entities(MOST_ENTITIES).await?;
+        let known = self.store.identity().list_entities(MAX_ENTITIES).await?;
         let entities = known.into_iter().map(|entity| MemoryEntity {
             facts: facts.get(&entity.id).copied().unwrap_or(0),
             id: entity.id.to_string(),

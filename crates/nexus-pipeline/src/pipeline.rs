@@ -40,9 +40,9 @@ const CONTROL_PLANE: &str = "control-plane";
 const ADDED: &str = "hook.";
 /// First and longest pause before a message that could not be queued is tried again.
 const FIRST_PAUSE: Duration = Duration::from_secs(1);
-const LONGEST_PAUSE: Duration = Duration::from_secs(30);
+const MAX_PAUSE: Duration = Duration::from_secs(30);
 /// Longer than any question stands.
-const LONGEST_HOLD: Duration = Duration::from_secs(48 * 3600);
+const MAX_HOLD: Duration = Duration::from_secs(48 * 3600);
 
 /// Stages one to four.
 #[derive(Debug)]
@@ -229,7 +229,7 @@ impl Pipeline {
             };
             self.store.runtime().request_stage_later(request.clone(), update);
             tokio::select! {
-                () = tokio::time::sleep(pause) => pause = (pause * 2).min(LONGEST_PAUSE),
+                () = tokio::time::sleep(pause) => pause = (pause * 2).min(MAX_PAUSE),
                 () = self.stopping.cancelled() => return,
             }
         }
@@ -250,7 +250,7 @@ impl Pipeline {
                 // Those behind it in its session need not wait for the owner, too.
                 passing.yield_place();
                 tokio::select! {
-                    outcome = self.questions.outcome(&question, LONGEST_HOLD) => drop(outcome?),
+                    outcome = self.questions.outcome(&question, MAX_HOLD) => drop(outcome?),
                     () = self.stopping.cancelled() => return Ok(Step::Over),
                 }
                 passing.enqueue(&send_options.session);

@@ -29,7 +29,7 @@ pub struct Questions {
 }
 
 /// Most words kept for somebody who does not come for them.
-const MOST_WORDS: usize = 32;
+const MAX_WORDS: usize = 32;
 
 impl Questions {
     pub fn new(identity: nexus_store::Identity, bus: Bus) -> Self {
@@ -83,7 +83,7 @@ impl Questions {
         if let (Consent::No, Some(word)) = (consent, &reason) {
             let mut words = self.words.lock().unwrap_or_else(PoisonError::into_inner);
             words.push_back((id.to_owned(), word.clone()));
-            let over = words.len().saturating_sub(MOST_WORDS);
+            let over = words.len().saturating_sub(MAX_WORDS);
             words.drain(..over);
         }
         let settled = self.approvals.answer(id, responder, consent, reason).await?;

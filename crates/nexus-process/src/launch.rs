@@ -19,7 +19,7 @@ use crate::sandbox::{HELPER_ARGUMENT, SandboxError, SandboxProfile, support};
 /// How long a program may run when nobody says otherwise.
 pub const DEFAULT_DEADLINE: Duration = Duration::from_secs(120);
 /// The longest deadline accepted; anything longer is cut to this.
-pub const LONGEST_DEADLINE: Duration = Duration::from_secs(24 * 3600);
+pub const MAX_DEADLINE: Duration = Duration::from_secs(24 * 3600);
 /// How many bytes of each output stream are kept when nobody says otherwise.
 pub const DEFAULT_OUTPUT_LIMIT: usize = 256 * 1024;
 
@@ -240,7 +240,7 @@ impl Launch {
     /// Sets after how long the program is ended.
     #[must_use]
     pub fn deadline(mut self, deadline: Duration) -> Self {
-        self.deadline = deadline.min(LONGEST_DEADLINE);
+        self.deadline = deadline.min(MAX_DEADLINE);
         self
     }
 

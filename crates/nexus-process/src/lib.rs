@@ -25,8 +25,8 @@ pub use git::{Git, GitChanges, GitError};
 pub use group::{FileRecord, GroupRecord, Leader, LiveGroup, end_group, end_left_over};
 pub use inherited::inherited_socket;
 pub use launch::{
-    Confinement, DEFAULT_DEADLINE, DEFAULT_OUTPUT_LIMIT, Helper, Input, LONGEST_DEADLINE, Launch,
-    LaunchError, Outcome, Status,
+    Confinement, DEFAULT_DEADLINE, DEFAULT_OUTPUT_LIMIT, Helper, Input, Launch, LaunchError, MAX_DEADLINE,
+    Outcome, Status,
 };
 pub use listener::listener_of;
 pub use piped::Piped;

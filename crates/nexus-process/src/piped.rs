@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use crate::environment::is_executable;
 
 /// Longest line taken, in bytes.
-const LONGEST_LINE: u64 = 64 * 1024 * 1024;
+const MAX_LINE_LEN: u64 = 64 * 1024 * 1024;
 /// Lines kept until somebody asks for them.
 const LINES_AHEAD: usize = 16;
 /// How long a program has to end by itself once its input has ended.
@@ -110,7 +110,7 @@ fn read(output: ChildStdout, sender: &SyncSender<String>) {
     let mut output = BufReader::new(output);
     loop {
         let mut line = Vec::new();
-        match output.by_ref().take(LONGEST_LINE).read_until(b'\n', &mut line) {
+        match output.by_ref().take(MAX_LINE_LEN).read_until(b'\n', &mut line) {
             Ok(0) | Err(_) => return,
             Ok(_) => {}
         }

@@ -12,10 +12,10 @@ use serde_json::{Map, Value};
 use crate::ProjectError;
 
 /// Largest state file that is read whole, in bytes.
-pub(crate) const LARGEST: u64 = 64 * 1024 * 1024;
+pub(crate) const MAX_SIZE: u64 = 64 * 1024 * 1024;
 /// Largest state file that is written, in bytes. A quarter of what is read: plan and tasks become one cycle, whose lines
 /// stand further to the right, and closing it is what helps against a file that is full.
-const LARGEST_WRITTEN: usize = 16 * 1024 * 1024;
+const MAX_WRITTEN_SIZE: usize = 16 * 1024 * 1024;
 /// State files belong to the project, not to one person.
 pub(crate) const FILE_MODE: u32 = 0o644;
 
@@ -39,12 +39,12 @@ fn open_sized(path: &Path) -> Result<Option<(File, u64)>, ProjectError> {
 pub(crate) fn read_bytes(path: &Path) -> Result<Option<Vec<u8>>, ProjectError> {
     let Some((file, size)) = open_sized(path)? else { return Ok(None) };
     // Known beforehand, so that a small file takes one read and not seven.
-    let mut bytes = Vec::with_capacity(usize::try_from(size.min(LARGEST)).unwrap_or(0) + 1);
-    file.take(LARGEST + 1)
+    let mut bytes = Vec::with_capacity(usize::try_from(size.min(MAX_SIZE)).unwrap_or(0) + 1);
+    file.take(MAX_SIZE + 1)
         .read_to_end(&mut bytes)
         .map_err(|error| ProjectError::file("reading", path, error))?;
-    if bytes.len() as u64 > LARGEST {
-        return Err(ProjectError::TooLarge { path: path.to_owned(), limit: LARGEST, would_be: false });
+    if bytes.len() as u64 > MAX_SIZE {
+        return Err(ProjectError::TooLarge { path: path.to_owned(), limit: MAX_SIZE, would_be: false });
     }
     Ok(Some(bytes))
 }
@@ -96,8 +96,8 @@ pub(crate) fn write(path: &Path, value: &Value, durability: Durability) -> Resul
 /// Renders a document, unless it is larger than any that is written.
 fn fitting(path: &Path, value: &Value) -> Result<String, ProjectError> {
     let text = render(value);
-    if text.len() > LARGEST_WRITTEN {
-        let limit = LARGEST_WRITTEN as u64;
+    if text.len() > MAX_WRITTEN_SIZE {
+        let limit = MAX_WRITTEN_SIZE as u64;
         return Err(ProjectError::TooLarge { path: path.to_owned(), limit, would_be: true });
     }
     Ok(text)

@@ -10,7 +10,7 @@ const KEPT: [(&str, &str, &str); 4] = [
     ("history.json", "history.json", "!history.json"),
 ];
 /// Longest line that is read as a pattern, in bytes.
-const LONGEST_LINE: usize = 1_000;
+const MAX_LINE_LEN: usize = 1_000;
 
 /// Returns what is wrong with the text of `.nexus/.gitignore`, each with the lines that mend it at the file's end.
 pub(crate) fn faults(text: &str) -> Vec<String> {
@@ -42,7 +42,7 @@ struct Pattern<'a> {
 impl<'a> Pattern<'a> {
     fn read(line: &'a str) -> Option<Self> {
         let line = line.trim_end();
-        if line.is_empty() || line.starts_with('#') || line.len() > LONGEST_LINE {
+        if line.is_empty() || line.starts_with('#') || line.len() > MAX_LINE_LEN {
             return None;
         }
         let (gives_back, line) = line.strip_prefix('!').map_or((false, line), |rest| (true, rest));

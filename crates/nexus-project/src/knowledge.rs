@@ -7,9 +7,9 @@ use crate::Project;
 /// Folders of notes, in the order they are shown.
 pub(crate) const FOLDERS: [&str; 3] = ["memory", "context", "rules"];
 /// Most files of one folder that are named; beyond that only their number is.
-const MOST_NAMED: usize = 50;
+const MAX_NAMED: usize = 50;
 /// Most entries of a folder that are looked at.
-const MOST_SEEN: usize = 10_000;
+const MAX_SEEN: usize = 10_000;
 
 /// The notes of a project.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -21,7 +21,7 @@ impl Knowledge {
     /// Lists the notes as they are now. A folder that cannot be read counts as empty.
     pub fn of(project: &Project) -> Self {
         let list = |folder: &'static str| {
-            let entries = fs::read_dir(project.folder().join(folder)).into_iter().flatten().take(MOST_SEEN);
+            let entries = fs::read_dir(project.folder().join(folder)).into_iter().flatten().take(MAX_SEEN);
             let mut names: Vec<String> = entries
                 .filter_map(Result::ok)
                 .filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_file()))
@@ -48,10 +48,10 @@ impl Knowledge {
     pub fn render(&self) -> String {
         let mut text = String::new();
         for (folder, names) in &self.folders {
-            for name in names.iter().take(MOST_NAMED) {
+            for name in names.iter().take(MAX_NAMED) {
                 text.push_str(&format!("- .nexus/{folder}/{name}\n"));
             }
-            if let Some(more) = names.len().checked_sub(MOST_NAMED).filter(|more| *more > 0) {
+            if let Some(more) = names.len().checked_sub(MAX_NAMED).filter(|more| *more > 0) {
                 text.push_str(&format!("- .nexus/{folder}/: {more} more\n"));
             }
         }

@@ -13,7 +13,7 @@ const USUAL_ENDINGS: [&str; 24] = [
     "sql", "go", "cpp", "java", "kt", "rb", "swift", "xml", "csv",
 ];
 /// Most words of a task that are looked at.
-const MOST_WORDS: usize = 2_000;
+const MAX_WORDS: usize = 2_000;
 
 /// What comes of it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -142,7 +142,7 @@ struct Named {
 fn named_files(question: &Question<'_>) -> Named {
     let mut named = Named::default();
     let texts = ["context", "approach"].map(|name| question.task[name].as_str().unwrap_or_default());
-    let words = texts.iter().flat_map(|text| text.split(ends_word)).flat_map(readings).take(MOST_WORDS);
+    let words = texts.iter().flat_map(|text| text.split(ends_word)).flat_map(readings).take(MAX_WORDS);
     for word in words {
         // Outside the project nobody's edits are known.
         let word = match Path::new(word).strip_prefix(question.root) {

@@ -9,7 +9,7 @@ use crate::catalog::{Catalog, TagKind};
 /// Spelling of other versions of the contract, and what it means here.
 const ALIASES: [(&str, &str); 1] = [("[auto-plan]", "[plan:auto]")];
 /// Longest bracketed word that is looked at, in bytes.
-const LONGEST_TAG: usize = 96;
+const MAX_TAG_LEN: usize = 96;
 /// How a person types the command of a skill.
 const COMMAND: char = '/';
 /// So many backticks at the start of a line begin a block of code.
@@ -113,7 +113,7 @@ fn marks(catalog: &Catalog, message: &str) -> Vec<Mark> {
                 continue;
             }
             '[' => {
-                let near = rest.bytes().take(LONGEST_TAG).position(|byte| byte == b']');
+                let near = rest.bytes().take(MAX_TAG_LEN).position(|byte| byte == b']');
                 if let Some(length) = near.map(|end| end + 1)
                     && let Some(meaning) = rest.get(..length).and_then(|typed| meaning(catalog, typed))
                 {

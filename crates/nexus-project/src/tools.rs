@@ -18,7 +18,7 @@ use arguments::Arguments;
 pub use specs::spec;
 
 /// Most bytes of all parameters of a call together.
-pub(crate) const MOST_PARAMETER_BYTES: usize = 9 * 1024 * 1024;
+pub(crate) const MAX_PARAMETER_BYTES: usize = 9 * 1024 * 1024;
 
 /// One of the eleven.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]

@@ -6,9 +6,9 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// Longest message a person can send, in bytes.
-pub const LONGEST_MESSAGE: usize = 256 * 1024;
+pub const MAX_MESSAGE_LEN: usize = 256 * 1024;
 /// Longest idempotency key, in bytes.
-pub const LONGEST_IDEMPOTENCY_KEY: usize = 200;
+pub const MAX_IDEMPOTENCY_KEY_LEN: usize = 200;
 
 /// `POST /api/chat`: says something to a session.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]

@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 pub const RUN_SOCKET_VARIABLE: &str = "NEXUS_RUN_FD";
 
 /// Longest line either side accepts, in bytes.
-pub const LONGEST_LINE: usize = 512 * 1024;
+pub const MAX_LINE_LEN: usize = 512 * 1024;
 
 /// A command as the tool process was started with it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]

@@ -14,17 +14,17 @@ use crate::status::HealthBrief;
 /// The protocol this program speaks.
 pub const PROTOCOL: u32 = 1;
 /// Longest frame taken, in bytes.
-pub const LONGEST_FRAME: usize = 512 * 1024;
+pub const MAX_FRAME_LEN: usize = 512 * 1024;
 /// Most bytes waiting for a client that reads slowly; then it loses its connection.
-pub const MOST_BUFFERED: usize = 1536 * 1024;
+pub const MAX_BUFFERED: usize = 1536 * 1024;
 /// Milliseconds between two signs of life.
 pub const TICK_MS: u64 = 15_000;
 /// Longest id a client may give a request.
-pub const LONGEST_ID: usize = 128;
+pub const MAX_ID_LEN: usize = 128;
 /// Longest method name looked at.
-const LONGEST_METHOD: usize = 64;
+const MAX_METHOD_LEN: usize = 64;
 /// Deepest nesting taken; no parameter of ours goes deeper than six.
-const DEEPEST: usize = 32;
+const MAX_DEPTH: usize = 32;
 
 /// A frame from a client.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -269,14 +269,14 @@ pub struct Limits {
 impl Limits {
     /// The limits in force.
     pub const CURRENT: Self =
-        Self { max_payload: LONGEST_FRAME, max_buffered_bytes: MOST_BUFFERED, tick_interval_ms: TICK_MS };
+        Self { max_payload: MAX_FRAME_LEN, max_buffered_bytes: MAX_BUFFERED, tick_interval_ms: TICK_MS };
 }
 
 /// Why bytes are no request.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum FrameError {
     /// Over the limit.
-    #[error("the frame has {length} bytes; the most is {LONGEST_FRAME}")]
+    #[error("the frame has {length} bytes; the most is {MAX_FRAME_LEN}")]
     TooLong {
         /// Its length.
         length: usize,
@@ -285,7 +285,7 @@ pub enum FrameError {
     #[error("the frame is not UTF-8")]
     NotText,
     /// Nested deeper than anything we take.
-    #[error("the frame is nested deeper than {DEEPEST} levels")]
+    #[error("the frame is nested deeper than {MAX_DEPTH} levels")]
     TooDeep,
     /// Not JSON, or not of the shape of a request.
     #[error("the frame is not a request: {reason}")]
@@ -335,11 +335,11 @@ impl ResponseFrame {
 /// It is none; see [`FrameError`]. Never panics and never takes more memory than a small multiple
 /// of the frame.
 pub fn read_request(bytes: &[u8]) -> Result<RequestFrame, FrameError> {
-    if bytes.len() > LONGEST_FRAME {
+    if bytes.len() > MAX_FRAME_LEN {
         return Err(FrameError::TooLong { length: bytes.len() });
     }
     let text = std::str::from_utf8(bytes).map_err(|_| FrameError::NotText)?;
-    if depth(text) > DEEPEST {
+    if depth(text) > MAX_DEPTH {
         return Err(FrameError::TooDeep);
     }
     let frame: RequestFrame = serde_json::from_str(text)
@@ -347,12 +347,12 @@ pub fn read_request(bytes: &[u8]) -> Result<RequestFrame, FrameError> {
     let is_name = |name: &str, longest: usize| {
         !name.is_empty() && name.len() <= longest && !name.chars().any(char::is_control)
     };
-    if !is_name(&frame.id, LONGEST_ID) {
-        let reason = format!("id must have 1 to {LONGEST_ID} bytes and no control characters");
+    if !is_name(&frame.id, MAX_ID_LEN) {
+        let reason = format!("id must have 1 to {MAX_ID_LEN} bytes and no control characters");
         return Err(FrameError::NotARequest { reason, id: None });
     }
-    if !is_name(&frame.method, LONGEST_METHOD) {
-        let reason = format!("method must have 1 to {LONGEST_METHOD} bytes and no control characters");
+    if !is_name(&frame.method, MAX_METHOD_LEN) {
+        let reason = format!("method must have 1 to {MAX_METHOD_LEN} bytes and no control characters");
         return Err(FrameError::NotARequest { reason, id: Some(frame.id) });
     }
     Ok(frame)
@@ -395,7 +395,7 @@ fn id_of(text: &str) -> Option<String> {
     struct OnlyId {
         id: String,
     }
-    serde_json::from_str::<OnlyId>(text).ok().map(|found| found.id).filter(|id| id.len() <= LONGEST_ID)
+    serde_json::from_str::<OnlyId>(text).ok().map(|found| found.id).filter(|id| id.len() <= MAX_ID_LEN)
 }
 
 #[cfg(test)]

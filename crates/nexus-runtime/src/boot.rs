@@ -36,7 +36,7 @@ const PATIENCE: Duration = Duration::from_secs(30);
 /// Starts in a row that never became ready before the next one is held back.
 const TOLERATED_FAILURES: u32 = 3;
 /// Longest a start is held back.
-const LONGEST_BACK_OFF: Duration = Duration::from_secs(30);
+const MAX_BACK_OFF: Duration = Duration::from_secs(30);
 /// Where the number of such starts is kept.
 const UNREADY_STARTS: &str = "boot.unready_starts";
 /// File under `state/` naming the processes of running tool calls.
@@ -214,7 +214,7 @@ async fn count_start(store: &Store) -> Result<u32, StoreError> {
 /// Keeps a start that would fail like the ones before it from burning the machine.
 async fn hold_back(unready: u32, signals: &mut Signals) {
     let Some(over) = unready.checked_sub(TOLERATED_FAILURES) else { return };
-    let pause = Duration::from_secs(1u64 << over.min(5)).min(LONGEST_BACK_OFF);
+    let pause = Duration::from_secs(1u64 << over.min(5)).min(MAX_BACK_OFF);
     tracing::warn!(unready, ?pause, "the last starts never became ready; waiting before this one");
     tokio::select! {
         () = tokio::time::sleep(pause) => {}

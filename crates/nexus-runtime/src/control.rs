@@ -38,7 +38,7 @@ pub use self::rows::{automation as automation_view, invocation as invocation_vie
 
 /// Rows given when the caller does not say, and at most.
 const LISTED: usize = 50;
-const MOST_LISTED: usize = 1_000;
+const MAX_LISTED: usize = 1_000;
 
 /// What the control plane keeps beside the rest of the daemon.
 #[derive(Debug)]
@@ -306,8 +306,8 @@ pub(crate) fn shown_as<T: DeserializeOwned + Serialize>(
 fn rows(asked: Option<usize>) -> Result<usize, RuntimeError> {
     match asked {
         None => Ok(LISTED),
-        Some(limit @ 1..=MOST_LISTED) => Ok(limit),
-        Some(limit) => Err(invalid(format!("limit is {limit} and must lie between 1 and {MOST_LISTED}"))),
+        Some(limit @ 1..=MAX_LISTED) => Ok(limit),
+        Some(limit) => Err(invalid(format!("limit is {limit} and must lie between 1 and {MAX_LISTED}"))),
     }
 }
 

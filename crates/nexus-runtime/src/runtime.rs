@@ -29,9 +29,9 @@ use nexus_pipeline::questions::Questions;
 use nexus_pipeline::{Bus, BusReader, RuntimeError};
 
 /// Lines of history given at most.
-const MOST_LINES: usize = 1_000;
+const MAX_LINES: usize = 1_000;
 /// Rows of a listing given at most.
-const MOST_ROWS: usize = 1_000;
+const MAX_ROWS: usize = 1_000;
 
 /// The running daemon; cheap to clone.
 #[derive(Debug, Clone)]
@@ -93,7 +93,7 @@ impl Runtime {
         if session != self.shared.pipeline.owner_session() && agents.session(&session).await?.is_none() {
             return Err(RuntimeError::NotFound { what: "session", name: session.to_string() });
         }
-        let lines = agents.chat_history(&session, limit.clamp(1, MOST_LINES)).await?;
+        let lines = agents.chat_history(&session, limit.clamp(1, MAX_LINES)).await?;
         Ok(ChatHistory { session, lines: lines.into_iter().map(|line| self.history_line(line)).collect() })
     }
 
@@ -167,7 +167,7 @@ impl Runtime {
     /// # Errors
     /// A database cannot be read.
     pub async fn recent_requests(&self, limit: usize) -> Result<Vec<RequestSummary>, RuntimeError> {
-        Ok(report::recent_requests(&self.shared.store, limit.clamp(1, MOST_ROWS)).await?)
+        Ok(report::recent_requests(&self.shared.store, limit.clamp(1, MAX_ROWS)).await?)
     }
 
     /// Returns the sessions, most recently used first.
@@ -175,7 +175,7 @@ impl Runtime {
     /// # Errors
     /// The database cannot be read.
     pub async fn sessions(&self, limit: usize) -> Result<Vec<SessionView>, RuntimeError> {
-        Ok(report::sessions(&self.shared.store, limit.clamp(1, MOST_ROWS)).await?)
+        Ok(report::sessions(&self.shared.store, limit.clamp(1, MAX_ROWS)).await?)
     }
 
     /// Starts reading bus events after the given number.

@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use nexus_credentials::{CredentialFolder, Depth, scan};
 use nexus_memory::{Memory, Provenance, RecallRequest};
-use nexus_protocol::run::{LONGEST_LINE, RunReply, RunRequest};
+use nexus_protocol::run::{MAX_LINE_LEN, RunReply, RunRequest};
 use nexus_tools::OpenToolSocket;
 use nexus_workspace::config::Settings;
 use nexus_workspace::trust::Trust;
@@ -24,7 +24,7 @@ use crate::report::{self, StatusRequest};
 use nexus_base::error::chain;
 
 /// Longest skill text given, in bytes.
-const LONGEST_SKILL: u64 = 256 * 1024;
+const MAX_SKILL_LEN: u64 = 256 * 1024;
 /// Facts a `memory recall` inside a call gives at most.
 const RECALL_LIMIT: usize = 10;
 
@@ -66,14 +66,14 @@ impl ToolCommands {
         let mut read = BufReader::new(read);
         loop {
             let mut line = Vec::new();
-            let limit = u64::try_from(LONGEST_LINE).unwrap_or(u64::MAX);
+            let limit = u64::try_from(MAX_LINE_LEN).unwrap_or(u64::MAX);
             if (&mut read).take(limit).read_until(b'\n', &mut line).await? == 0 {
                 return Ok(());
             }
             // Half a line is no request, and its rest would be taken for another one.
-            let whole = line.last() == Some(&b'\n') || line.len() < LONGEST_LINE;
+            let whole = line.last() == Some(&b'\n') || line.len() < MAX_LINE_LEN;
             let reply = match serde_json::from_slice::<RunRequest>(&line) {
-                _ if !whole => failed(&format!("the request is longer than {LONGEST_LINE} bytes"), None),
+                _ if !whole => failed(&format!("the request is longer than {MAX_LINE_LEN} bytes"), None),
                 Ok(request) => self.run(&request.arguments, provenance).await,
                 Err(error) => failed(&format!("the request is not readable: {error}"), None),
             };
@@ -161,7 +161,7 @@ impl ToolCommands {
             // Only a name from the list is ever looked up, so it cannot be a path to somewhere else.
             Ok(names) if names.iter().any(|known| known == name) => {
                 let path = self.layout.skills().join(name).join("SKILL.md");
-                match nexus_base::file::read_text(&path, LONGEST_SKILL) {
+                match nexus_base::file::read_text(&path, MAX_SKILL_LEN) {
                     Ok(text) => done(text),
                     Err(error) => failed(&chain(&error), None),
                 }

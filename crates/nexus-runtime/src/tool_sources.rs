@@ -10,9 +10,9 @@ use crate::runtime::Runtime;
 use nexus_pipeline::RuntimeError;
 
 /// Projects kept open, so that what is known about their history stays known.
-const MOST_KEPT: usize = 16;
+const MAX_KEPT: usize = 16;
 /// Longest path taken, in bytes.
-const LONGEST_PATH: usize = 4096;
+const MAX_PATH_LEN: usize = 4096;
 
 /// The projects asked for last, newest at the end.
 #[derive(Debug, Default)]
@@ -26,7 +26,7 @@ impl Runtime {
     pub fn tools(&self, project: Option<&str>) -> Result<Arc<dyn ToolSource>, RuntimeError> {
         let Some(project) = project else { return Ok(Arc::new(ProjectTools::unnamed())) };
         let path = Path::new(project);
-        if !path.is_absolute() || project.len() > LONGEST_PATH {
+        if !path.is_absolute() || project.len() > MAX_PATH_LEN {
             return Err(invalid("project must be an absolute path"));
         }
         let opened = ProjectTools::open(path).map_err(|error| invalid(&error.message()))?;
@@ -39,7 +39,7 @@ impl Runtime {
         let known = kept.iter().position(|known| known.root() == opened.root());
         let tools = known.map_or(opened, |at| kept.remove(at));
         kept.push(tools.clone());
-        let extra = kept.len().saturating_sub(MOST_KEPT);
+        let extra = kept.len().saturating_sub(MAX_KEPT);
         kept.drain(..extra);
         Ok(Arc::new(tools))
     }

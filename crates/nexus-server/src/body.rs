@@ -15,7 +15,7 @@ use tokio::time::timeout;
 use crate::answer::Refusal;
 
 /// Longest body read, in bytes.
-const LONGEST_BODY: usize = 512 * 1024;
+const MAX_BODY_LEN: usize = 512 * 1024;
 /// How long a client may take to send it.
 const READ_WITHIN: Duration = Duration::from_secs(10);
 /// How much of an overlong body is read and thrown away, so that the client gets to see the answer
@@ -64,11 +64,11 @@ async fn read(request: Request) -> Result<Bytes, Refusal> {
         if length > THROWN_AWAY {
             return Err(too_large());
         }
-        if length <= LONGEST_BODY {
+        if length <= MAX_BODY_LEN {
             whole.extend_from_slice(&data);
         }
     }
-    if length > LONGEST_BODY { Err(too_large()) } else { Ok(whole.freeze()) }
+    if length > MAX_BODY_LEN { Err(too_large()) } else { Ok(whole.freeze()) }
 }
 
 fn declared_length(headers: &HeaderMap) -> Option<usize> {
@@ -76,5 +76,5 @@ fn declared_length(headers: &HeaderMap) -> Option<usize> {
 }
 
 fn too_large() -> Refusal {
-    Refusal::new(ErrorCode::TooLarge, format!("the body is longer than {LONGEST_BODY} bytes")).closing()
+    Refusal::new(ErrorCode::TooLarge, format!("the body is longer than {MAX_BODY_LEN} bytes")).closing()
 }

@@ -11,16 +11,16 @@ use tokio_util::sync::CancellationToken;
 
 /// Connections that have not shown the token and had the time to. When one more comes the oldest goes: a
 /// real client shows its token within milliseconds, an idle stranger never does.
-const MOST_STRANGERS: usize = 64;
+const MAX_STRANGERS: usize = 64;
 /// How long a connection is given before its place may go to another. Many real clients may come at once,
 /// and a request that lies in the socket is not the fault of whoever sent it.
 const GRACE: Duration = Duration::from_secs(1);
 /// Connections that have not shown the token, those within their grace included. Here the oldest goes
 /// whatever its age: a flood must not take every file descriptor.
-const MOST_NEWCOMERS: usize = 256;
+const MAX_NEWCOMERS: usize = 256;
 /// Connections that have shown the token. Below the usual limit of 1024 open files, with room for
 /// the databases and child processes.
-const MOST_KNOWN: usize = 512;
+const MAX_KNOWN: usize = 512;
 
 /// The connections that are open.
 #[derive(Debug, Default)]
@@ -88,7 +88,7 @@ impl Open {
     fn is_crowded(&self, now: Instant) -> bool {
         let oldest = self.strangers.first_key_value();
         let had_its_time = oldest.is_some_and(|(_, (since, _))| now.duration_since(*since) >= GRACE);
-        self.strangers.len() >= MOST_NEWCOMERS || (self.strangers.len() >= MOST_STRANGERS && had_its_time)
+        self.strangers.len() >= MAX_NEWCOMERS || (self.strangers.len() >= MAX_STRANGERS && had_its_time)
     }
 
     fn evict_oldest(&mut self) {
@@ -105,7 +105,7 @@ impl Place {
             return Ok(());
         }
         let mut open = self.connections.lock();
-        if open.known >= MOST_KNOWN {
+        if open.known >= MAX_KNOWN {
             return Err(Full);
         }
         // Gone from the strangers means evicted in this very moment; the connection ends either way.
@@ -166,14 +166,14 @@ mod tests {
         let connections = Arc::new(Connections::default());
         let owner = connections.enter();
         owner.now_known().unwrap();
-        let mut strangers: Vec<Place> = (0..MOST_NEWCOMERS).map(|_| connections.enter()).collect();
+        let mut strangers: Vec<Place> = (0..MAX_NEWCOMERS).map(|_| connections.enter()).collect();
         assert!(gone(&strangers).is_empty(), "whoever has just come is given a moment");
         strangers.extend((0..3).map(|_| connections.enter()));
         assert_eq!(gone(&strangers), [0, 1, 2], "a flood is not");
         tokio::time::advance(GRACE).await;
         strangers.push(connections.enter());
         let after = gone(&strangers);
-        assert_eq!(after.len(), 3 + MOST_NEWCOMERS - MOST_STRANGERS + 1, "those who had theirs make room");
+        assert_eq!(after.len(), 3 + MAX_NEWCOMERS - MAX_STRANGERS + 1, "those who had theirs make room");
         assert!(!after.contains(&(strangers.len() - 1)));
         assert!(!owner.evicted.is_cancelled());
         drop(strangers);
@@ -192,7 +192,7 @@ mod tests {
             place.now_known().unwrap();
             place
         };
-        let mut known: Vec<Place> = (0..MOST_KNOWN).map(known_place).collect();
+        let mut known: Vec<Place> = (0..MAX_KNOWN).map(known_place).collect();
         let late = connections.enter();
         assert_eq!(late.now_known(), Err(Full));
         known.pop();

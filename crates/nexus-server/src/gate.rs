@@ -29,7 +29,7 @@ use crate::routes::{self, Access, Route, Shared};
 use crate::throttle::Throttle;
 
 /// Longest token compared, in bytes.
-const LONGEST_TOKEN: usize = 512;
+const MAX_TOKEN_LEN: usize = 512;
 
 /// Who is asking; every handler can rely on it having been decided.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -178,7 +178,7 @@ fn presented_token(headers: &HeaderMap) -> Option<&str> {
     let (scheme, token) = value.to_str().ok()?.split_once(' ')?;
     let token = token.trim();
     let is_bearer = scheme.eq_ignore_ascii_case("bearer");
-    (is_bearer && !token.is_empty() && token.len() <= LONGEST_TOKEN).then_some(token)
+    (is_bearer && !token.is_empty() && token.len() <= MAX_TOKEN_LEN).then_some(token)
 }
 
 fn add_headers(headers: &mut HeaderMap) {

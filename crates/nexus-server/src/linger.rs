@@ -14,9 +14,9 @@ use tokio::sync::Semaphore;
 
 /// How much is thrown away at most, in bytes, and for how long.
 const THROWN_AWAY: usize = 8 * 1024 * 1024;
-const LONGEST: Duration = Duration::from_secs(2);
+const MAX_WAIT: Duration = Duration::from_secs(2);
 /// Connections that linger at the same time; anybody can make one do so.
-const MOST_LINGERING: usize = 32;
+const MAX_LINGERING: usize = 32;
 
 /// A stream that lingers when it is dropped, if somebody has asked for it.
 #[derive(Debug)]
@@ -34,7 +34,7 @@ impl Lingering {
 
     /// Returns how many may linger.
     pub(crate) fn places() -> Arc<Semaphore> {
-        Arc::new(Semaphore::new(MOST_LINGERING))
+        Arc::new(Semaphore::new(MAX_LINGERING))
     }
 
     fn stream(&mut self) -> io::Result<Pin<&mut TcpStream>> {
@@ -52,7 +52,7 @@ impl Drop for Lingering {
         };
         runtime.spawn(async move {
             // Either way the connection is over; all that is left is to let the client see it.
-            let _ = tokio::time::timeout(LONGEST, throw_away(stream)).await;
+            let _ = tokio::time::timeout(MAX_WAIT, throw_away(stream)).await;
             drop(place);
         });
     }

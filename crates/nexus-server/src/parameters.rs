@@ -8,9 +8,9 @@ use serde::de::DeserializeOwned;
 use crate::answer::Refusal;
 
 /// Longest id or label taken from a path or a query, in bytes.
-const LONGEST_NAME: usize = 512;
+const MAX_NAME_LEN: usize = 512;
 /// Most rows any listing gives at once.
-const MOST_ROWS: usize = 1000;
+const MAX_ROWS: usize = 1000;
 
 /// A query string as one type.
 #[derive(Debug)]
@@ -34,18 +34,18 @@ impl<T: DeserializeOwned, S: Send + Sync> FromRequestParts<S> for Parameters<T> 
 pub(crate) fn rows(asked: Option<usize>, default: usize) -> Result<usize, Refusal> {
     match asked {
         None => Ok(default),
-        Some(limit @ 1..=MOST_ROWS) => Ok(limit),
+        Some(limit @ 1..=MAX_ROWS) => Ok(limit),
         Some(limit) => Err(Refusal::new(
             ErrorCode::InvalidRequest,
-            format!("limit is {limit} and must lie between 1 and {MOST_ROWS}"),
+            format!("limit is {limit} and must lie between 1 and {MAX_ROWS}"),
         )),
     }
 }
 
 /// Checks that a name from outside is one.
 pub(crate) fn name<'a>(what: &str, text: &'a str) -> Result<&'a str, Refusal> {
-    if text.is_empty() || text.len() > LONGEST_NAME || text.chars().any(char::is_control) {
-        let message = format!("{what} must have 1 to {LONGEST_NAME} bytes and no control characters");
+    if text.is_empty() || text.len() > MAX_NAME_LEN || text.chars().any(char::is_control) {
+        let message = format!("{what} must have 1 to {MAX_NAME_LEN} bytes and no control characters");
         return Err(Refusal::new(ErrorCode::InvalidRequest, message));
     }
     Ok(text)

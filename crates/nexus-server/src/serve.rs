@@ -26,8 +26,8 @@ use crate::stall::StallGuard;
 /// How long a client may take for a request's head, and how long a connection may lie idle.
 const HEAD_WITHIN: Duration = Duration::from_secs(10);
 /// Longest head of a request, in bytes, and most headers in it.
-const LONGEST_HEAD: usize = 16 * 1024;
-const MOST_HEADERS: usize = 64;
+const MAX_HEAD_LEN: usize = 16 * 1024;
+const MAX_HEADERS: usize = 64;
 /// What is read ahead of one connection, in bytes.
 const READ_AHEAD: usize = 64 * 1024;
 /// How long open streams have to end when the daemon stops.
@@ -156,8 +156,8 @@ impl Connection {
         let served = http1::Builder::new()
             .timer(TokioTimer::new())
             .header_read_timeout(HEAD_WITHIN)
-            .max_headers(MOST_HEADERS)
-            .max_header_size(LONGEST_HEAD)
+            .max_headers(MAX_HEADERS)
+            .max_header_size(MAX_HEAD_LEN)
             .max_buf_size(READ_AHEAD)
             .serve_connection(TokioIo::new(StallGuard::new(stream)), service)
             .with_upgrades();

@@ -9,7 +9,7 @@ use tokio::time::Instant;
 const FIRST: Duration = Duration::from_millis(100);
 /// What no wrong token costs more than. With the few connections strangers may hold, this bounds
 /// guessing to a few dozen tries a second, against at least 128 bits.
-const MOST: Duration = Duration::from_secs(2);
+const MAX_COUNT: Duration = Duration::from_secs(2);
 /// Quiet time after which the count begins anew.
 const FORGIVEN_AFTER: Duration = Duration::from_secs(60);
 
@@ -37,7 +37,7 @@ impl Throttle {
             state.failures = 0;
         }
         state.last = Some(now);
-        let penalty = FIRST.saturating_mul(1 << state.failures.min(8)).min(MOST);
+        let penalty = FIRST.saturating_mul(1 << state.failures.min(8)).min(MAX_COUNT);
         state.failures = state.failures.saturating_add(1);
         if state.failures.is_power_of_two() {
             tracing::warn!(wrong_tokens = state.failures, "a wrong token was presented");
@@ -56,7 +56,7 @@ mod tests {
         let start = Instant::now();
         let waits: Vec<u128> = (0..7).map(|_| throttle.penalty(start).as_millis()).collect();
         assert_eq!(waits, [100, 200, 400, 800, 1600, 2000, 2000]);
-        assert_eq!(throttle.penalty(start + Duration::from_secs(59)), MOST);
+        assert_eq!(throttle.penalty(start + Duration::from_secs(59)), MAX_COUNT);
         assert_eq!(throttle.penalty(start + Duration::from_secs(59) + FORGIVEN_AFTER), FIRST);
     }
 }

@@ -16,7 +16,7 @@ use axum::extract::ws::{WebSocket, WebSocketUpgrade};
 use axum::http::{Response, StatusCode};
 use futures_util::StreamExt;
 use nexus_protocol::error::ErrorCode;
-use nexus_protocol::ws::LONGEST_FRAME;
+use nexus_protocol::ws::MAX_FRAME_LEN;
 
 use crate::answer::Refusal;
 use crate::connections::Place;
@@ -67,8 +67,8 @@ pub(crate) async fn upgrade<D: Daemon>(
     // Counted from here on: the server waits for sockets when it closes.
     let counted = shared.tasks.token();
     Ok(upgrade
-        .max_message_size(LONGEST_FRAME)
-        .max_frame_size(LONGEST_FRAME)
+        .max_message_size(MAX_FRAME_LEN)
+        .max_frame_size(MAX_FRAME_LEN)
         .read_buffer_size(READ_AHEAD)
         .write_buffer_size(0)
         .on_upgrade(move |socket| async move {

@@ -15,7 +15,7 @@ use crate::schema::DatabaseName;
 use crate::store::Store;
 
 /// Most faults that one look reports.
-const MOST_FAULTS: u32 = 10;
+const MAX_FAULTS: u32 = 10;
 
 /// One copied database.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -73,7 +73,7 @@ impl Store {
         let source = Source::new(name.file_in(data_dir), name.as_str(), name.migrations());
         let (connection, _) = open::open_outside_reader(&source)?;
         let looked = || {
-            let sql = format!("PRAGMA integrity_check({MOST_FAULTS})");
+            let sql = format!("PRAGMA integrity_check({MAX_FAULTS})");
             let mut statement = connection.prepare(&sql)?;
             let found = statement.query_map([], |row| row.get::<_, String>(0))?;
             let mut faults: Vec<String> = found.collect::<rusqlite::Result<_>>()?;

@@ -30,9 +30,9 @@ pub use self::noted::Forgetting;
 /// What stands where something was.
 pub const TOMBSTONE: &str = "[forgotten]";
 /// Shortest text that is looked for elsewhere, in characters: shorter ones are in everything.
-const SHORTEST_QUOTE: usize = 8;
+const MIN_QUOTE_LEN: usize = 8;
 /// Most quotes that are looked for.
-const MOST_QUOTES: usize = 64;
+const MAX_QUOTES: usize = 64;
 
 /// Why a source was not forgotten.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -377,14 +377,14 @@ fn quotes<'a>(content: &str, facts: impl Iterator<Item = &'a str>) -> Vec<String
     let mut quotes: Vec<String> = Vec::new();
     let mut add = |text: &str| {
         let text = text.trim();
-        if text.chars().count() < SHORTEST_QUOTE || text == TOMBSTONE {
+        if text.chars().count() < MIN_QUOTE_LEN || text == TOMBSTONE {
             return;
         }
         let once = json!(text).to_string();
         let once = once.trim_matches('"').to_owned();
         let twice = json!(once).to_string().trim_matches('"').to_owned();
         for form in [text.to_owned(), once, twice] {
-            if !quotes.contains(&form) && quotes.len() < MOST_QUOTES {
+            if !quotes.contains(&form) && quotes.len() < MAX_QUOTES {
                 quotes.push(form);
             }
         }

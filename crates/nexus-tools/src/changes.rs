@@ -29,10 +29,10 @@ pub(crate) use snapshot::Snapshot;
 /// Folder below the state.
 const FOLDER: &str = "undo";
 /// The longest file whose content is kept.
-const LONGEST_FILE: u64 = 8 * 1024 * 1024;
+const MAX_FILE_LEN: u64 = 8 * 1024 * 1024;
 /// The most runs kept, and the most bytes of all of them.
-const MOST_RUNS: usize = 50;
-const MOST_BYTES: u64 = 256 * 1024 * 1024;
+const MAX_RUNS: usize = 50;
+const MAX_BYTES: u64 = 256 * 1024 * 1024;
 
 /// A file as it was or became.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -174,7 +174,7 @@ impl Changes {
         for (number, run) in runs.iter().enumerate() {
             let files = self.jail.list(Path::new(&run.name).join("files")).unwrap_or_default();
             bytes += files.iter().map(|file| file.len).sum::<u64>();
-            if number + 1 >= MOST_RUNS || bytes > MOST_BYTES {
+            if number + 1 >= MAX_RUNS || bytes > MAX_BYTES {
                 // What cannot be removed now is tried again with the next run.
                 let _ = self.jail.remove_dir_all(&run.name);
             }
@@ -196,7 +196,7 @@ impl Record {
 /// Keeps a file's content in the run's folder, by its hash, and returns what it was.
 fn keep(run: &Jail, jail: &Jail, inside: &Path, durability: Durability) -> Result<Image, JailError> {
     let mode = match jail.metadata(inside) {
-        Ok(found) if found.kind == nexus_base::jail::EntryKind::File && found.len <= LONGEST_FILE => {
+        Ok(found) if found.kind == nexus_base::jail::EntryKind::File && found.len <= MAX_FILE_LEN => {
             found.mode
         }
         Ok(_) => return Ok(Image::NotKept),
@@ -204,7 +204,7 @@ fn keep(run: &Jail, jail: &Jail, inside: &Path, durability: Durability) -> Resul
         Err(JailError::NotAFolder { .. } | JailError::Symlink { .. }) => return Ok(Image::NotKept),
         Err(error) => return Err(error),
     };
-    let content = match jail.read(inside, LONGEST_FILE) {
+    let content = match jail.read(inside, MAX_FILE_LEN) {
         Ok(content) => content,
         Err(JailError::TooLarge { .. }) => return Ok(Image::NotKept),
         Err(error) => return Err(error),

@@ -16,7 +16,7 @@ const DISPATCH_ALIAS: &str = "spawn_worker";
 const MESSAGE_ALIAS: &str = "send_message_to_agent";
 
 /// Longest task or message an agent may hand to another, in bytes.
-const LONGEST_TEXT: usize = 64 * 1024;
+const MAX_TEXT_LEN: usize = 64 * 1024;
 
 /// What an agent wants of others.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -153,9 +153,9 @@ pub fn parse(tool: &str, arguments: &Value) -> Result<Coordinate, String> {
 
 fn bounded(arguments: &Value, names: &[&str]) -> Result<String, String> {
     let text = names.iter().find_map(|name| text_of(arguments, name)).ok_or("`text` is missing or empty")?;
-    if text.len() > LONGEST_TEXT {
+    if text.len() > MAX_TEXT_LEN {
         return Err(format!(
-            "`text` has {} bytes; the most is {LONGEST_TEXT}. Put long material in a file",
+            "`text` has {} bytes; the most is {MAX_TEXT_LEN}. Put long material in a file",
             text.len()
         ));
     }

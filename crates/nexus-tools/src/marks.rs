@@ -18,9 +18,9 @@ use crate::ports::LedgerError;
 /// Bytes of a line's beginning by which it is known again; shorter lines say too little.
 const WINDOW: usize = 32;
 /// The most marked files looked into after a command, the longest of them, and the longest text compared.
-const MOST_FILES: usize = 200;
-const LONGEST_FILE: u64 = 512 * 1024;
-const LONGEST_TEXT: usize = 1024 * 1024;
+const MAX_FILES: usize = 200;
+const MAX_FILE_LEN: u64 = 512 * 1024;
+const MAX_TEXT_LEN: usize = 1024 * 1024;
 
 /// A file, or a folder with everything below it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -80,9 +80,9 @@ impl Known {
     pub(crate) fn look(folder: &Path, marks: Vec<Mark>) -> Self {
         let Ok(jail) = Jail::open(folder) else { return Self::default() };
         let mut known = Vec::new();
-        for mark in marks.into_iter().take(MOST_FILES) {
+        for mark in marks.into_iter().take(MAX_FILES) {
             let inside = mark.path.strip_prefix(folder).unwrap_or(&mark.path);
-            let text = jail.read(inside, LONGEST_FILE).unwrap_or_default();
+            let text = jail.read(inside, MAX_FILE_LEN).unwrap_or_default();
             let windows =
                 text.split(|byte| *byte == b'\n').filter_map(|line| line.trim_ascii().get(..WINDOW));
             known.push((mark.clone(), windows.map(hash).collect()));
@@ -104,7 +104,7 @@ impl Known {
         if self.marks.iter().all(|(_, windows)| windows.is_empty()) {
             return None;
         }
-        let text = text.get(..LONGEST_TEXT).unwrap_or(text);
+        let text = text.get(..MAX_TEXT_LEN).unwrap_or(text);
         text.windows(WINDOW).map(hash).find_map(|hash| {
             self.marks.iter().find(|(_, windows)| windows.contains(&hash)).map(|(mark, _)| mark)
         })

@@ -14,7 +14,7 @@ pub(crate) const RECALL: &str = "recall";
 pub(crate) const REMEMBER: &str = "remember";
 
 const DEFAULT_LIMIT: usize = 5;
-const HIGHEST_LIMIT: usize = 20;
+const MAX_LIMIT: usize = 20;
 
 pub(crate) fn recall_spec() -> ToolSpec {
     ToolSpec {
@@ -23,7 +23,7 @@ pub(crate) fn recall_spec() -> ToolSpec {
             .to_owned(),
         input_schema: json!({
             "type": "object",
-            "properties": {"query": {"type": "string"}, "limit": {"type": "integer", "minimum": 1, "maximum": HIGHEST_LIMIT}},
+            "properties": {"query": {"type": "string"}, "limit": {"type": "integer", "minimum": 1, "maximum": MAX_LIMIT}},
             "required": ["query"]
         }),
         replay: Replay::Safe,
@@ -44,9 +44,10 @@ pub(crate) async fn recall(memory: &Memory, arguments: &Value) -> Done {
     let Some(query) = arguments.get("query").and_then(Value::as_str) else {
         return Done::own(ToolOutput::error("recall needs `query`, the words to look for"));
     };
-    let limit = arguments.get("limit").and_then(Value::as_u64).map_or(DEFAULT_LIMIT, |limit| {
-        usize::try_from(limit).unwrap_or(HIGHEST_LIMIT).clamp(1, HIGHEST_LIMIT)
-    });
+    let limit = arguments
+        .get("limit")
+        .and_then(Value::as_u64)
+        .map_or(DEFAULT_LIMIT, |limit| usize::try_from(limit).unwrap_or(MAX_LIMIT).clamp(1, MAX_LIMIT));
     match memory.tell(RecallRequest::new(query).limit(limit)).await {
         Ok(found) if found.is_empty() => Done::own(ToolOutput::ok("nothing found")),
         Ok(found) => {

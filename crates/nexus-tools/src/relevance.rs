@@ -6,7 +6,7 @@ use std::collections::HashSet;
 /// Share of a message's telling words that a fact must hold.
 const THRESHOLD: f64 = 0.5;
 /// Shortest word that tells anything.
-const SHORTEST: usize = 3;
+const MIN_LEN: usize = 3;
 
 /// Words that stand in every message and say nothing about its subject.
 const COMMON: &str = "\
@@ -44,7 +44,7 @@ impl Query {
 
 fn telling(text: &str) -> HashSet<String> {
     text.split(|letter: char| !letter.is_alphanumeric())
-        .filter(|word| word.chars().count() >= SHORTEST)
+        .filter(|word| word.chars().count() >= MIN_LEN)
         .map(|word| stem(&word.to_lowercase()))
         .filter(|word| !is_common(word))
         .collect()
@@ -53,10 +53,10 @@ fn telling(text: &str) -> HashSet<String> {
 /// Takes the plural and the possessive off, which is what recall by words stumbles over most.
 fn stem(word: &str) -> String {
     match word.strip_suffix("ies") {
-        Some(rest) if rest.len() >= SHORTEST => format!("{rest}y"),
+        Some(rest) if rest.len() >= MIN_LEN => format!("{rest}y"),
         _ => word
             .strip_suffix('s')
-            .filter(|rest| rest.len() >= SHORTEST && !rest.ends_with('s'))
+            .filter(|rest| rest.len() >= MIN_LEN && !rest.ends_with('s'))
             .unwrap_or(word)
             .to_owned(),
     }

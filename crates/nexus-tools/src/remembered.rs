@@ -6,13 +6,13 @@ use serde::{Deserialize, Serialize};
 use crate::{Toolbox, relevance};
 
 /// Most facts that are looked up by the runtime itself.
-const MOST_FACTS: usize = 3;
+const MAX_FACTS: usize = 3;
 /// Facts looked at for them.
 const CANDIDATES: usize = 8;
 /// Nearness in meaning from which a fact is about a message although they share no word.
 const NEAR: f64 = 0.6;
 /// Longest fact in a message, in characters.
-const LONGEST_FACT: usize = 220;
+const MAX_FACT_LEN: usize = 220;
 
 /// A fact that was put before a message.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -50,12 +50,12 @@ async fn remembered(memory: &Memory, words: &str) -> Vec<RememberedFact> {
             let near = fact.why.dense >= NEAR;
             let score = query.fit(&fact.text).or(near.then_some(fact.why.dense))?;
             let moment = fact.as_of.to_local_rfc3339();
-            let text = nexus_base::text::shorten(&fact.text, LONGEST_FACT);
+            let text = nexus_base::text::shorten(&fact.text, MAX_FACT_LEN);
             let text = format!("{}: {text}", moment.get(..10).unwrap_or(&moment));
             Some(RememberedFact { id: fact.item.as_str().to_owned(), score, text })
         })
         .collect();
     facts.sort_by(|left, right| right.score.total_cmp(&left.score));
-    facts.truncate(MOST_FACTS);
+    facts.truncate(MAX_FACTS);
     facts
 }

@@ -12,11 +12,11 @@ use nexus_memory::Provenance;
 use crate::ports::Role;
 
 /// The most sources named; more of them change nothing.
-const MOST_SOURCES: usize = 16;
+const MAX_SOURCES: usize = 16;
 /// The longest name of a source, in characters.
-const LONGEST_SOURCE: usize = 300;
+const MAX_SOURCE_LEN: usize = 300;
 /// The most addresses remembered as seen.
-const MOST_SEEN: usize = 4_000;
+const MAX_SEEN: usize = 4_000;
 /// Stands before sources that only an earlier run of the same conversation read.
 const EARLIER: &str = "(earlier) ";
 /// Stands between sources where several share a line.
@@ -66,7 +66,7 @@ impl Taint {
         let source = tidy(source);
         let mut inner = self.lock();
         let is_new =
-            !source.is_empty() && inner.sources.len() < MOST_SOURCES && !inner.sources.contains(&source);
+            !source.is_empty() && inner.sources.len() < MAX_SOURCES && !inner.sources.contains(&source);
         if is_new {
             inner.sources.push(source);
         }
@@ -77,7 +77,7 @@ impl Taint {
     pub fn shadow(&self, source: &str) {
         let source = tidy(source);
         let mut inner = self.lock();
-        if !source.is_empty() && inner.earlier.len() < MOST_SOURCES && !inner.earlier.contains(&source) {
+        if !source.is_empty() && inner.earlier.len() < MAX_SOURCES && !inner.earlier.contains(&source) {
             inner.earlier.push(source);
         }
     }
@@ -130,7 +130,7 @@ impl Taint {
     /// Remembers an address that stood in what was read.
     pub(crate) fn saw_address(&self, address: &str) {
         let mut inner = self.lock();
-        if inner.seen.len() < MOST_SEEN {
+        if inner.seen.len() < MAX_SEEN {
             inner.seen.insert(address.to_owned());
         }
     }
@@ -161,7 +161,7 @@ fn tidy(source: &str) -> String {
         .replace(BETWEEN, ", ")
         .chars()
         .map(|letter| if letter.is_control() { ' ' } else { letter })
-        .take(LONGEST_SOURCE)
+        .take(MAX_SOURCE_LEN)
         .collect();
     flat.trim().to_owned()
 }
@@ -194,6 +194,6 @@ mod tests {
         for number in 0..100 {
             taint.add(&format!("{number} {}", "x".repeat(1000)));
         }
-        assert!(taint.stored().unwrap().len() < MOST_SOURCES * (LONGEST_SOURCE + 1));
+        assert!(taint.stored().unwrap().len() < MAX_SOURCES * (MAX_SOURCE_LEN + 1));
     }
 }

@@ -14,7 +14,7 @@ mod resolve;
 mod schema;
 mod settings;
 
-pub use document::{Document, LARGEST_DOCUMENT};
+pub use document::{Document, MAX_DOCUMENT_SIZE};
 pub use edit::{is_known, keep_last_good, known_keys, lacks_token, parse_value, rotate_token, set};
 pub use error::{ConfigError, Problem};
 pub use field::is_owner_only;

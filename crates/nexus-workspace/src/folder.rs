@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use nexus_base::file::FileError;
 
 /// Most entries looked at in one folder; more than that is not a folder of personas or skills.
-const MOST_ENTRIES: usize = 4096;
+const MAX_ENTRIES: usize = 4096;
 
 /// Lists the names of sub-folders of `folder`, sorted. A missing folder has none.
 ///
@@ -20,7 +20,7 @@ pub(crate) fn subfolders(folder: &Path, boundary: &Path) -> Result<Vec<String>, 
         Err(error) => return Err(failed(error)),
     };
     let mut names = Vec::new();
-    for entry in entries.take(MOST_ENTRIES) {
+    for entry in entries.take(MAX_ENTRIES) {
         let entry = entry.map_err(failed)?;
         let Ok(name) = entry.file_name().into_string() else { continue };
         let kind = entry.file_type().map_err(failed)?;

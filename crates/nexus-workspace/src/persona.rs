@@ -13,7 +13,7 @@ use serde::Serialize;
 
 pub use front_matter::FrontMatter;
 pub use onboarding::{Onboarding, onboarding};
-pub use slug::{LONGEST_SLUG, Slug};
+pub use slug::{MAX_SLUG_LEN, Slug};
 
 use crate::Layout;
 use crate::config::Settings;
@@ -29,7 +29,7 @@ pub const SOUL_LIMIT: usize = 8_000;
 /// Most bytes of the user's profile that reach a prompt.
 pub const USER_LIMIT: usize = 4_000;
 /// Largest file that is looked at.
-const LARGEST_FILE: u64 = 1024 * 1024;
+const MAX_FILE_SIZE: u64 = 1024 * 1024;
 
 /// A text for the prompt, cut if it was too long and saying so at its end.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -144,7 +144,7 @@ fn read(layout: &Layout, path: &Path, limit: usize) -> Result<Option<PersonaText
     if !is_file_inside(path, layout) {
         return Ok(None);
     }
-    let whole = read_text(path, LARGEST_FILE)?;
+    let whole = read_text(path, MAX_FILE_SIZE)?;
     let file = path.strip_prefix(layout.root()).unwrap_or(path).display().to_string();
     let trimmed = whole.trim();
     if trimmed.len() <= limit {

@@ -8,9 +8,9 @@ use std::path::{Path, PathBuf};
 use serde::Serialize;
 
 /// How far up a search for a workspace goes; deeper working folders do not exist in practice.
-const MOST_LEVELS: usize = 64;
+const MAX_LEVELS: usize = 64;
 /// Longest profile name.
-const LONGEST_PROFILE: usize = 64;
+const MAX_PROFILE_LEN: usize = 64;
 
 /// Everything that can name a workspace.
 #[derive(Debug, Clone, Default)]
@@ -104,7 +104,7 @@ pub fn resolve_root(request: &RootRequest<'_>) -> Result<ResolvedRoot, RootError
     if let Some(profile) = request.profile.filter(|name| !name.is_empty()) {
         let home = request.home.ok_or(RootError::NoHome)?;
         if !is_profile_name(profile) {
-            return Err(RootError::BadProfile { name: profile.chars().take(LONGEST_PROFILE).collect() });
+            return Err(RootError::BadProfile { name: profile.chars().take(MAX_PROFILE_LEN).collect() });
         }
         let path = home.join(format!("nexus-{profile}"));
         return Ok(ResolvedRoot { path, source: RootSource::Profile });
@@ -143,13 +143,13 @@ fn given(
 }
 
 fn is_profile_name(name: &str) -> bool {
-    name.len() <= LONGEST_PROFILE
+    name.len() <= MAX_PROFILE_LEN
         && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_'))
 }
 
 fn find_above(cwd: &Path) -> Option<PathBuf> {
     cwd.ancestors()
-        .take(MOST_LEVELS)
+        .take(MAX_LEVELS)
         .find(|folder| folder.join("AGENTS.md").is_file() && folder.join("state/agents").is_dir())
         .map(Path::to_owned)
 }

@@ -27,7 +27,7 @@ pub use standing::{CredentialState, Standing};
 pub use suspicion::Suspicion;
 
 /// Largest SKILL.md that is read.
-const LARGEST_TEXT: u64 = 512 * 1024;
+const MAX_TEXT_SIZE: u64 = 512 * 1024;
 
 /// Lists the names of the workspace's skills, sorted.
 ///
@@ -51,5 +51,5 @@ pub fn read(layout: &Layout, name: &str) -> Result<Option<String>, FileError> {
     if !names(layout)?.iter().any(|known| known == name) {
         return Ok(None);
     }
-    file::read_text(&layout.skills().join(name).join("SKILL.md"), LARGEST_TEXT).map(Some)
+    file::read_text(&layout.skills().join(name).join("SKILL.md"), MAX_TEXT_SIZE).map(Some)
 }

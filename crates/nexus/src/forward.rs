@@ -7,7 +7,7 @@ use std::os::unix::net::UnixStream;
 use std::process::ExitCode;
 use std::time::Duration;
 
-use nexus_protocol::run::{LONGEST_LINE, RUN_SOCKET_VARIABLE, RunReply, RunRequest};
+use nexus_protocol::run::{MAX_LINE_LEN, RUN_SOCKET_VARIABLE, RunReply, RunRequest};
 
 use crate::failure::Failure;
 use crate::output;
@@ -53,14 +53,14 @@ fn ask(descriptor: &OsString) -> Result<RunReply, Failure> {
 
 fn exchange(mut socket: UnixStream, request: &RunRequest) -> Result<RunReply, Failure> {
     let mut line = serde_json::to_vec(request).map_err(|error| Failure::caused(&error))?;
-    if line.len() >= LONGEST_LINE {
-        return Err(Failure::new(format!("the command line is longer than {LONGEST_LINE} bytes")));
+    if line.len() >= MAX_LINE_LEN {
+        return Err(Failure::new(format!("the command line is longer than {MAX_LINE_LEN} bytes")));
     }
     line.push(b'\n');
     socket.set_read_timeout(Some(PATIENCE)).map_err(|error| unreachable_daemon(&error))?;
     socket.write_all(&line).map_err(|error| unreachable_daemon(&error))?;
     let mut answer = Vec::new();
-    BufReader::new(socket.take(LONGEST_LINE as u64 + 1))
+    BufReader::new(socket.take(MAX_LINE_LEN as u64 + 1))
         .read_until(b'\n', &mut answer)
         .map_err(|error| unreachable_daemon(&error))?;
     if answer.is_empty() {

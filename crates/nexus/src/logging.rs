@@ -20,9 +20,9 @@ use tracing_subscriber::registry::LookupSpan;
 use crate::output;
 
 /// A log of this size is set aside at the next start.
-const LARGEST_LOG: u64 = 16 * 1024 * 1024;
+const MAX_LOG_SIZE: u64 = 16 * 1024 * 1024;
 /// Longest value of one field, in bytes.
-const LONGEST_VALUE: usize = 4 * 1024;
+const MAX_VALUE_LEN: usize = 4 * 1024;
 
 /// Whether somebody watches the log while it is written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -43,7 +43,7 @@ pub(crate) fn begin(
     if let Some(folder) = path.parent() {
         file::create_folder(folder, 0o700)?;
     }
-    if std::fs::metadata(path).is_ok_and(|found| found.len() > LARGEST_LOG) {
+    if std::fs::metadata(path).is_ok_and(|found| found.len() > MAX_LOG_SIZE) {
         file::rename(path, &path.with_extension("log.1"))?;
     }
     let lines = LogLines { file: Mutex::new(file::open_append(path, 0o600)?), redactor, watched };
@@ -163,8 +163,8 @@ impl Visit for SpanFields {
 }
 
 fn cut(mut text: String) -> String {
-    if text.len() > LONGEST_VALUE {
-        let end = (0..=LONGEST_VALUE).rev().find(|index| text.is_char_boundary(*index)).unwrap_or(0);
+    if text.len() > MAX_VALUE_LEN {
+        let end = (0..=MAX_VALUE_LEN).rev().find(|index| text.is_char_boundary(*index)).unwrap_or(0);
         text.truncate(end);
         text.push('…');
     }

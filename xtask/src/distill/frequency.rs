@@ -13,7 +13,7 @@ use nexus_base::file::{Durability, replace};
 use nexus_embedder::{Asset, pieces};
 
 /// Most pieces a word is cut into.
-const MOST_PIECES: usize = 64;
+const MAX_PIECES: usize = 64;
 /// Stands for an entry that is never met.
 const NEVER: u8 = u8::MAX;
 
@@ -45,7 +45,7 @@ fn count(words: &BTreeMap<String, u64>) -> Result<Vec<u8>> {
     let mut counts = vec![0u64; asset.len()];
     let mut total = 0u64;
     for (word, times) in words {
-        for piece in pieces(&asset, word, MOST_PIECES) {
+        for piece in pieces(&asset, word, MAX_PIECES) {
             counts[usize::from(piece)] += times;
             total += times;
         }

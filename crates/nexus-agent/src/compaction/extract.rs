@@ -8,9 +8,9 @@ use nexus_protocol::framing::{self, Kind};
 use crate::history::{PastMessage, PastTurn};
 
 /// Longest line of one speaker.
-const LONGEST_LINE: usize = 240;
+const MAX_LINE_LEN: usize = 240;
 /// Most lines of an extract; the middle of a longer one is left out and said to be.
-const MOST_LINES: usize = 120;
+const MAX_LINES: usize = 120;
 /// How much of an earlier summary is carried on.
 const CARRIED: usize = 4_000;
 
@@ -22,8 +22,8 @@ pub(super) fn extract<'a>(earlier: Option<&str>, turns: impl Iterator<Item = &'a
         text.push_str(&head_and_tail(earlier, CARRIED, super::IN_THE_LEDGER));
         text.push('\n');
     }
-    let left_out = lines.len().saturating_sub(MOST_LINES);
-    let head = if left_out > 0 { MOST_LINES / 4 } else { lines.len() };
+    let left_out = lines.len().saturating_sub(MAX_LINES);
+    let head = if left_out > 0 { MAX_LINES / 4 } else { lines.len() };
     for line in &lines[..head] {
         text.push_str(line);
         text.push('\n');
@@ -57,13 +57,13 @@ fn lines_of(turn: &PastTurn) -> Vec<String> {
                 let words = if facts.kind() == Some(Kind::Task) {
                     text.trim().to_owned()
                 } else {
-                    shorten(&one_line(text), LONGEST_LINE)
+                    shorten(&one_line(text), MAX_LINE_LEN)
                 };
                 lines.push(format!("- {day} {who}: {words}").replace("-  ", "- "));
             }
             PastMessage::Assistant { text, calls } => {
                 if !text.trim().is_empty() {
-                    lines.push(format!("- you said: {}", shorten(&one_line(text), LONGEST_LINE)));
+                    lines.push(format!("- you said: {}", shorten(&one_line(text), MAX_LINE_LEN)));
                 }
                 for call in calls {
                     let outcome = match &call.result {
@@ -71,7 +71,7 @@ fn lines_of(turn: &PastTurn) -> Vec<String> {
                         Some((_, true)) => ", which failed",
                         None => ", outcome unknown",
                     };
-                    let arguments = shorten(&call.arguments.to_string(), LONGEST_LINE / 2);
+                    let arguments = shorten(&call.arguments.to_string(), MAX_LINE_LEN / 2);
                     lines.push(format!("- you called {} {arguments}{outcome}", call.tool));
                 }
             }

@@ -13,7 +13,7 @@ pub(super) const ALLOWANCE: usize = 8_000;
 /// Longest summary asked for, in tokens.
 const SUMMARY_TOKENS: u32 = 2_000;
 /// Longest summary that is kept, in bytes.
-const LONGEST_SUMMARY: usize = 16_000;
+const MAX_SUMMARY_LEN: usize = 16_000;
 /// How much of one tool result the model is shown.
 const SHOWN_RESULT: usize = 1_200;
 
@@ -58,7 +58,7 @@ pub(super) async fn write(work: &Work<'_>, earlier: Option<&str>, turns: &[Arc<P
                 return by_hand(reply.usage);
             }
             Written {
-                text: head_and_tail(text, LONGEST_SUMMARY, super::IN_THE_LEDGER),
+                text: head_and_tail(text, MAX_SUMMARY_LEN, super::IN_THE_LEDGER),
                 author: work.model.name().to_string(),
                 usage: reply.usage,
             }

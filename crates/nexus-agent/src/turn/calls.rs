@@ -21,7 +21,7 @@ use nexus_tools::{Done, Scope};
 use self::together::together;
 
 /// The most calls of one reply that run side by side.
-const MOST_AT_ONCE: usize = 8;
+const MAX_AT_ONCE: usize = 8;
 /// Why a call did not begin.
 const STOPPED: &str = "the turn was stopped before this call";
 
@@ -157,7 +157,7 @@ impl Agent {
         let shared = &*input;
         let work = calls.iter().zip(gates).map(|(call, gate)| self.run_call(call, gate, level, shared));
         let mut waits = false;
-        for (call, ran) in calls.iter().zip(together(work, MOST_AT_ONCE).await) {
+        for (call, ran) in calls.iter().zip(together(work, MAX_AT_ONCE).await) {
             waits |= self.conclude(call, ran?, input).await?;
         }
         Ok(waits)

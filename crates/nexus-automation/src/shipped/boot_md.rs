@@ -13,7 +13,7 @@ use crate::ports::Speak;
 use crate::verdict::Verdict;
 
 /// Largest BOOT.md.
-const LARGEST: u64 = 64 * 1024;
+const MAX_SIZE: u64 = 64 * 1024;
 
 /// Sends BOOT.md.
 pub struct BootMd {
@@ -54,7 +54,7 @@ impl Handler for BootMd {
         if !(self.is_trusted)() {
             return nothing("the workspace is not trusted");
         }
-        let text = file::read_text(&self.path, LARGEST)
+        let text = file::read_text(&self.path, MAX_SIZE)
             .map_err(|error| RunError(format!("{error}: {}", error.source)))?;
         if text.trim().is_empty() {
             return nothing("BOOT.md is empty");

@@ -15,7 +15,7 @@ use crate::handler::{Handler, Run, RunError};
 use crate::verdict::Verdict;
 
 /// Bytes after which a new file is begun.
-const LARGEST: u64 = 4 * 1024 * 1024;
+const MAX_SIZE: u64 = 4 * 1024 * 1024;
 /// Older files that are kept.
 const KEPT: u32 = 4;
 /// How much of a command is written down.
@@ -34,7 +34,7 @@ pub struct CommandLogger {
 impl CommandLogger {
     /// Writes to `path`, everything through the redactor.
     pub fn new(path: PathBuf, redactor: Arc<Redactor>) -> Self {
-        Self { path, redactor, largest: LARGEST, writing: Arc::default() }
+        Self { path, redactor, largest: MAX_SIZE, writing: Arc::default() }
     }
 
     fn line(&self, run: &Run) -> String {

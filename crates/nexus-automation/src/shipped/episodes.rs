@@ -15,7 +15,7 @@ use crate::quiet::Quiet;
 /// The silence that ends a stretch.
 const GAP: Duration = Duration::from_secs(90 * 60);
 /// Turns after which a stretch ends without one.
-const MOST_TURNS: usize = 200;
+const MAX_TURNS: usize = 200;
 
 /// A stretch that ended.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -69,7 +69,7 @@ impl Episodes {
             }
             stretch.retained |= kept;
             stretch.last = stretch.last.max(at);
-            (is_first, stretch.events.len() >= MOST_TURNS, ended)
+            (is_first, stretch.events.len() >= MAX_TURNS, ended)
         };
         if let Some(ended) = ended {
             let (episodes, session) = (Arc::clone(self), session.clone());

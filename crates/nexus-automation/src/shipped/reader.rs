@@ -22,7 +22,7 @@ use crate::verdict::{Cost, Verdict};
 pub const MEMORY_CONTEXT: &str = "memory_context";
 
 /// Most lines given to a worker: a few that fit beat many that are only related.
-const MOST_LINES: usize = 5;
+const MAX_LINES: usize = 5;
 /// Candidates looked at for them.
 const CANDIDATES: usize = 12;
 /// What an item must score to be passed on, and how near it must come to the best one.
@@ -44,7 +44,7 @@ const COMMON: &[&str] = &[
     "while", "who", "why", "will", "with", "worker", "would", "write", "you", "your",
 ];
 /// Longest line.
-const LONGEST_LINE: usize = 400;
+const MAX_LINE_LEN: usize = 400;
 /// How much of a task is shown to a reader that thinks.
 const SHOWN_TASK: usize = 8 * 1024;
 
@@ -207,7 +207,7 @@ fn fitting(task: &str, items: Vec<Recalled>) -> Vec<Recalled> {
     let evidence = items.iter().any(|item| item.score >= least && shares(item));
     let fits =
         |item: &Recalled| evidence && item.score >= least && (shares(item) || item.why.dense >= NEAREST);
-    items.into_iter().filter(fits).take(MOST_LINES).collect()
+    items.into_iter().filter(fits).take(MAX_LINES).collect()
 }
 
 /// Returns the beginnings of a text's telling words: long enough to tell, short enough for every ending.
@@ -222,7 +222,7 @@ fn telling(text: &str) -> BTreeSet<String> {
 
 fn line(item: &Recalled) -> String {
     let line = item.line().split_whitespace().collect::<Vec<_>>().join(" ");
-    let line = nexus_base::text::shorten(&line, LONGEST_LINE);
+    let line = nexus_base::text::shorten(&line, MAX_LINE_LEN);
     match item.provenance {
         Provenance::Owner | Provenance::Agent => line,
         Provenance::Untrusted => format!("{line} [from an unverified source]"),

@@ -28,7 +28,7 @@ use crate::verdict::{Cost, Verdict};
 use super::episodes::{Episodes, Tell};
 
 /// Most turns of one session thought about at once.
-const MOST_TURNS: usize = 40;
+const MAX_TURNS: usize = 40;
 /// How much of one side of a turn is shown.
 const SHOWN: usize = 4_000;
 /// Longest a model may think about a conversation.
@@ -192,7 +192,7 @@ impl Shared {
             let turns: Vec<Heard> = {
                 let mut waiting = self.lock();
                 let Some(turns) = waiting.get_mut(session) else { return };
-                let count = turns.len().min(MOST_TURNS);
+                let count = turns.len().min(MAX_TURNS);
                 let taken = turns.drain(..count).collect();
                 if turns.is_empty() {
                     waiting.remove(session);

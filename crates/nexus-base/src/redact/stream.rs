@@ -1,7 +1,7 @@
 //! Redaction of a text that comes in pieces: what may be the beginning of a secret waits for the next
 //! piece, everything else passes at once.
 
-use super::{KNOWN_PREFIXES, PLACEHOLDER, Redactor, SHORTEST_TAIL, is_of_a_key};
+use super::{KNOWN_PREFIXES, MIN_TAIL_LEN, PLACEHOLDER, Redactor, is_of_a_key};
 
 /// One text on its way out, piece by piece. All it gives, put together, is what [`Redactor::redact_cut`]
 /// makes of the whole.
@@ -106,11 +106,11 @@ impl Redactor {
             for (at, _) in text.match_indices(prefix).filter(|(at, _)| starts_a_word(*at)) {
                 let tail = at + prefix.len();
                 match text[tail..].find(|letter: char| !is_of_a_key(letter)) {
-                    Some(letters) if letters >= SHORTEST_TAIL => keys.push((at, tail + letters)),
+                    Some(letters) if letters >= MIN_TAIL_LEN => keys.push((at, tail + letters)),
                     Some(_) => {}
                     None => {
                         length = length.min(at);
-                        if end - tail >= SHORTEST_TAIL {
+                        if end - tail >= MIN_TAIL_LEN {
                             certain = Some(certain.map_or(at, |known: usize| known.min(at)));
                         }
                     }

@@ -8,7 +8,7 @@ use crate::words::{
 };
 
 /// Longest name that is accepted, in bytes.
-const LONGEST_NAME: usize = 40;
+const MAX_NAME_LEN: usize = 40;
 
 /// Reads an answer that is nothing but one or two names: `Atlas`, `Atlas and Sam`.
 pub(crate) fn bare_names(sentence: &str) -> Vec<String> {
@@ -231,7 +231,7 @@ fn name_at(sentence: &str, words: &[Token<'_>], at: usize, firmness: Firmness) -
     let first = words.get(at)?;
     if first.opens_quote {
         let inside = &sentence[first.start..];
-        let end = inside.find(['"', '”', '»', '`', '\u{2019}', '\'']).filter(|end| *end <= LONGEST_NAME);
+        let end = inside.find(['"', '”', '»', '`', '\u{2019}', '\'']).filter(|end| *end <= MAX_NAME_LEN);
         if let Some(end) = end {
             let name = clean_name(&inside[..end])?;
             let next = words.iter().position(|word| word.start >= first.start + end).unwrap_or(words.len());
@@ -301,7 +301,7 @@ fn can_be_name(word: &Token<'_>, firmness: Firmness) -> bool {
     let is_rescued = firmness == Firmness::Firm
         && is_capital(word.raw)
         && matches!(word.folded.as_str(), "will" | "may" | "us");
-    has_letters && is_plain && word.raw.len() <= LONGEST_NAME && (is_rescued || !(is_listed || is_common))
+    has_letters && is_plain && word.raw.len() <= MAX_NAME_LEN && (is_rescued || !(is_listed || is_common))
 }
 
 fn is_capital(raw: &str) -> bool {
@@ -312,7 +312,7 @@ fn is_capital(raw: &str) -> bool {
 
 /// Makes a name fit to be shown and stored.
 fn clean_name(raw: &str) -> Option<String> {
-    let flat = one_line(raw, LONGEST_NAME);
+    let flat = one_line(raw, MAX_NAME_LEN);
     let kept: String = flat
         .chars()
         .filter(|letter| letter.is_alphanumeric() || matches!(letter, ' ' | '-' | '\'' | '’' | '.' | '_'))

@@ -8,9 +8,9 @@ use crate::sse::Event;
 use crate::{Content, ModelError, ModelEvent, ModelReply, ReplySink, StopReason, Usage};
 
 /// Most blocks of one reply.
-const MOST_BLOCKS: usize = 512;
+const MAX_BLOCKS: usize = 512;
 /// Longest reply, all blocks together.
-const LONGEST_REPLY: usize = 16 * 1024 * 1024;
+const MAX_REPLY_LEN: usize = 16 * 1024 * 1024;
 
 /// A reply in the making.
 #[derive(Debug, Default)]
@@ -82,7 +82,7 @@ impl Decode for Decoder {
 
 impl Decoder {
     fn begin(&mut self, block: &Value, sink: ReplySink<'_>, who: &Who) -> Result<(), ModelError> {
-        if self.blocks.len() >= MOST_BLOCKS {
+        if self.blocks.len() >= MAX_BLOCKS {
             return Err(broken_off(who, "the reply has too many blocks"));
         }
         let text = |name: &str| block[name].as_str().unwrap_or_default().to_owned();
@@ -148,7 +148,7 @@ impl Decoder {
             _ => "",
         };
         self.length += piece.len();
-        if self.length > LONGEST_REPLY {
+        if self.length > MAX_REPLY_LEN {
             return Err(broken_off(who, "the reply is too long"));
         }
         Ok(())

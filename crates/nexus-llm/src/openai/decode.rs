@@ -10,9 +10,9 @@ use crate::sse::Event;
 use crate::{Content, Conversation, ModelError, ModelEvent, ModelReply, ReplySink, StopReason, Usage};
 
 /// Most calls of one reply.
-const MOST_CALLS: usize = 256;
+const MAX_CALLS: usize = 256;
 /// Longest reply, everything together.
-const LONGEST_REPLY: usize = 16 * 1024 * 1024;
+const MAX_REPLY_LEN: usize = 16 * 1024 * 1024;
 /// About so many bytes make a token, when the server does not count.
 const BYTES_PER_TOKEN: usize = 4;
 
@@ -62,7 +62,7 @@ impl Decode for Decoder {
         if let Some(word) = choice["finish_reason"].as_str() {
             self.stop = Some(stop(word));
         }
-        if self.length() > LONGEST_REPLY {
+        if self.length() > MAX_REPLY_LEN {
             return Err(broken_off(who, "the reply is too long"));
         }
         Ok(false)
@@ -160,7 +160,7 @@ impl Decoder {
         let name = piece["function"]["name"].as_str().unwrap_or_default();
         let at = self.place(index, id, name);
         if at == self.calls.len() {
-            if at >= MOST_CALLS {
+            if at >= MAX_CALLS {
                 return Err(broken_off(who, "the reply has too many calls"));
             }
             self.calls.push(Call { index, ..Call::default() });

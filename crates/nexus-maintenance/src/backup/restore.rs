@@ -8,13 +8,13 @@ use nexus_base::file::{self, Durability, FileError};
 use nexus_base::id::random_hex;
 use nexus_store::{DatabaseName, HeldBack, Store};
 use nexus_workspace::Layout;
-use nexus_workspace::config::{Document, LARGEST_DOCUMENT};
+use nexus_workspace::config::{Document, MAX_DOCUMENT_SIZE};
 use nexus_workspace::trust::{self, Trust, TrustFolder};
 use serde::Serialize;
 use serde_json::json;
 
 use super::tree::{copy_file, hash_of};
-use super::{BackupError, LARGEST_MANIFEST, MANIFEST, MANIFEST_VERSION, Manifest, TOKEN_KEY, staged_name};
+use super::{BackupError, MANIFEST, MANIFEST_VERSION, MAX_MANIFEST_SIZE, Manifest, TOKEN_KEY, staged_name};
 
 /// Random bytes in the owner's token.
 const TOKEN_BYTES: usize = 24;
@@ -99,7 +99,7 @@ fn is_free(root: &Path) -> bool {
 
 fn read_manifest(backup: &Path) -> Result<Manifest, BackupError> {
     let wrong = |reason: String| BackupError::NotABackup { path: backup.to_owned(), reason };
-    let text = file::read_text(&backup.join(MANIFEST), LARGEST_MANIFEST)
+    let text = file::read_text(&backup.join(MANIFEST), MAX_MANIFEST_SIZE)
         .map_err(|error| wrong(format!("{error}: {}", error.source)))?;
     let manifest: Manifest = serde_json::from_str(&text).map_err(|error| wrong(error.to_string()))?;
     if manifest.version != MANIFEST_VERSION {
@@ -194,7 +194,7 @@ fn fill(backup: &Path, manifest: &Manifest, staged: &Path) -> Result<HeldBack, B
 
 /// Gives the workspace a token of its own; the backup holds none.
 fn renew_token(layout: &Layout) -> Result<(), BackupError> {
-    let text = file::read_text(layout.config(), LARGEST_DOCUMENT)?;
+    let text = file::read_text(layout.config(), MAX_DOCUMENT_SIZE)?;
     let mut document = Document::parse(&text, layout.config())?;
     document.set(TOKEN_KEY, json!(random_hex(TOKEN_BYTES).map_err(BackupError::Random)?))?;
     file::replace(layout.config(), document.render().as_bytes(), 0o600, Durability::PowerLoss)?;

@@ -11,9 +11,9 @@ use sha2::{Digest, Sha256};
 use super::{BackupError, StoredFile};
 
 /// Most entries of one backup.
-const MOST_ENTRIES: usize = 1_000_000;
+const MAX_ENTRIES: usize = 1_000_000;
 /// Deepest folder.
-const DEEPEST: usize = 128;
+const MAX_DEPTH: usize = 128;
 
 /// What was found, by its path inside the backup.
 #[derive(Debug, Default)]
@@ -57,8 +57,8 @@ pub(super) fn collect(
             if leave_out(&path) {
                 continue;
             }
-            if tree.len() >= MOST_ENTRIES || depth > DEEPEST {
-                return Err(BackupError::TooMuch { path: folder, limit: MOST_ENTRIES });
+            if tree.len() >= MAX_ENTRIES || depth > MAX_DEPTH {
+                return Err(BackupError::TooMuch { path: folder, limit: MAX_ENTRIES });
             }
             let Ok(own) = entry.file_name().into_string() else {
                 tree.skipped.push(format!("{}: its name is not UTF-8", path.display()));

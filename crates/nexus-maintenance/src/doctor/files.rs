@@ -11,7 +11,7 @@ use super::{Check, Condition, DoctorRequest};
 /// How old a temporary file is before it counts as left over.
 const LEFT_OVER_AFTER: Duration = Duration::from_secs(3600);
 /// Most entries looked at under `state/`.
-const MOST_ENTRIES: usize = 20_000;
+const MAX_ENTRIES: usize = 20_000;
 
 pub(super) fn look(request: &DoctorRequest<'_>, checks: &mut Vec<Check>) {
     // First, because making what is missing closes what is open on the way, and nobody would be told.
@@ -72,7 +72,7 @@ fn rights(request: &DoctorRequest<'_>, checks: &mut Vec<Check>) {
     while let Some(path) = open.pop() {
         looked += 1;
         let Ok(found) = std::fs::symlink_metadata(&path) else { continue };
-        if looked > MOST_ENTRIES || found.is_symlink() {
+        if looked > MAX_ENTRIES || found.is_symlink() {
             continue;
         }
         if found.is_dir() {

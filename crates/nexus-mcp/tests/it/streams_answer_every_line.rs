@@ -57,7 +57,7 @@ fn ten_megabytes_pass_and_more_than_a_line_may_have_is_refused() {
     let long = "x".repeat(10 * 1024 * 1024);
     let answer = client.call(1, "measure", &json!({ "text": long }));
     assert_eq!(answer["result"]["content"][0]["text"], long.len().to_string());
-    client.say(&"y".repeat(nexus_mcp::LONGEST_LINE + 1));
+    client.say(&"y".repeat(nexus_mcp::MAX_LINE_LEN + 1));
     let refused = client.hear();
     assert_eq!(refused["error"]["code"], -32600);
     assert!(refused["error"]["message"].as_str().unwrap().contains("allowed"), "{refused}");

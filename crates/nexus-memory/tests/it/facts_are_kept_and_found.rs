@@ -1,5 +1,5 @@
 use nexus_base::id::{EventId, FactId};
-use nexus_memory::{HIGHEST_LIMIT, LONGEST_FACT, Memory, MemoryError, Provenance, RecallRequest, Recalled};
+use nexus_memory::{MAX_FACT_LEN, MAX_LIMIT, Memory, MemoryError, Provenance, RecallRequest, Recalled};
 use nexus_store::{OpenMode, Store};
 use proptest::prelude::*;
 
@@ -79,7 +79,7 @@ async fn nothing_and_too_much_are_refused_with_advice() {
         assert!(error.hint().is_some());
     }
     let error =
-        place.memory.remember(&"x".repeat(LONGEST_FACT + 1), None, Provenance::Owner).await.unwrap_err();
+        place.memory.remember(&"x".repeat(MAX_FACT_LEN + 1), None, Provenance::Owner).await.unwrap_err();
     assert_eq!(error.to_string(), "a fact of 2001 bytes is longer than 2000");
     assert_eq!(place.memory.counts().await.unwrap().facts, 0);
     place.store.close().await;
@@ -88,7 +88,7 @@ async fn nothing_and_too_much_are_refused_with_advice() {
 #[tokio::test]
 async fn limits_hold_and_forgetting_is_for_good() {
     let place = place();
-    for number in 0..HIGHEST_LIMIT + 5 {
+    for number in 0..MAX_LIMIT + 5 {
         place
             .memory
             .remember(&format!("Fact number {number} is about cheese."), None, Provenance::Owner)
@@ -96,7 +96,7 @@ async fn limits_hold_and_forgetting_is_for_good() {
             .unwrap();
     }
     let found = recall(&place.memory, "cheese", usize::MAX).await;
-    assert_eq!(found.len(), HIGHEST_LIMIT);
+    assert_eq!(found.len(), MAX_LIMIT);
     assert_eq!(recall(&place.memory, "cheese", 0).await.len(), 1);
     assert_eq!(place.memory.recent(3).await.unwrap().len(), 3);
     let gone = found[0].fact_id().unwrap().clone();

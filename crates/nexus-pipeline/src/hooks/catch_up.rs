@@ -19,7 +19,7 @@ const LOOK_BACK: u32 = 500;
 /// How often old runs are removed.
 const TIDY_EVERY: Duration = Duration::from_secs(6 * 3_600);
 /// Runs that are kept at most, however young.
-const MOST_RUNS: u64 = 200_000;
+const MAX_RUNS: u64 = 200_000;
 /// The automation that keeps what was said.
 const WRITER: &str = "memory-writer";
 
@@ -64,7 +64,7 @@ impl Automations {
             Timestamp(now.as_millis().saturating_sub(i64::try_from(kept.as_millis()).unwrap_or(i64::MAX)));
         let mut removed = 0;
         loop {
-            match self.store.runtime().prune_invocations(before, MOST_RUNS).await {
+            match self.store.runtime().prune_invocations(before, MAX_RUNS).await {
                 Ok(0) => break,
                 Ok(some) => removed += some,
                 Err(error) => {

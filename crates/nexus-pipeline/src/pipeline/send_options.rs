@@ -6,7 +6,7 @@ use nexus_base::id::{EventId, RequestId, SessionLabel, to_hex};
 use nexus_identity::{QueueRule, Routing};
 use nexus_project::Project;
 use nexus_protocol::chat::{
-    ChatAccepted, ChatSend, LONGEST_IDEMPOTENCY_KEY, LONGEST_MESSAGE, QueueMode as WireQueueMode,
+    ChatAccepted, ChatSend, MAX_IDEMPOTENCY_KEY_LEN, MAX_MESSAGE_LEN, QueueMode as WireQueueMode,
 };
 use nexus_store::agents::{ItemKind, ItemMode};
 use nexus_store::events::AcceptedEvent;
@@ -18,7 +18,7 @@ use super::Pipeline;
 use crate::RuntimeError;
 
 /// Longest session label a person may name.
-const LONGEST_LABEL: usize = 200;
+const MAX_LABEL_LEN: usize = 200;
 
 /// What a person asked for besides the words, kept with the event so that a restart can go on.
 #[derive(Debug, Clone)]
@@ -100,17 +100,17 @@ impl Pipeline {
         if send.message.trim().is_empty() {
             return Err(invalid("the message is empty", None));
         }
-        if send.message.len() > LONGEST_MESSAGE {
+        if send.message.len() > MAX_MESSAGE_LEN {
             return Err(invalid(
-                &format!("the message has {} bytes; the most is {LONGEST_MESSAGE}", send.message.len()),
+                &format!("the message has {} bytes; the most is {MAX_MESSAGE_LEN}", send.message.len()),
                 Some("put long material into a file under home/ and say where it is"),
             ));
         }
         if let Some(key) = &send.idempotency_key
-            && (key.is_empty() || key.len() > LONGEST_IDEMPOTENCY_KEY || key.chars().any(char::is_control))
+            && (key.is_empty() || key.len() > MAX_IDEMPOTENCY_KEY_LEN || key.chars().any(char::is_control))
         {
             return Err(invalid(
-                &format!("idempotencyKey must have 1 to {LONGEST_IDEMPOTENCY_KEY} printable characters"),
+                &format!("idempotencyKey must have 1 to {MAX_IDEMPOTENCY_KEY_LEN} printable characters"),
                 None,
             ));
         }
@@ -171,7 +171,7 @@ const fn configured_mode(mode: QueueMode) -> ItemMode {
 /// Checks a session label a person named: a family, a colon, a name.
 pub fn check_label(label: &SessionLabel) -> Result<SessionLabel, RuntimeError> {
     let text = label.as_str();
-    let well_formed = text.len() <= LONGEST_LABEL
+    let well_formed = text.len() <= MAX_LABEL_LEN
         && text.split_once(':').is_some_and(|(family, name)| {
             !family.is_empty() && !name.is_empty() && family.bytes().all(|byte| byte.is_ascii_lowercase())
         })

@@ -13,7 +13,7 @@ use serde_json::{Map, Value};
 use super::Projects;
 
 /// Most notes kept for one conversation.
-const MOST_NOTES: usize = 50;
+const MAX_NOTES: usize = 50;
 
 /// A project the daemon works in.
 #[derive(Debug)]
@@ -123,7 +123,7 @@ impl OpenProject {
         self.with(|state| {
             let kept = state.notes.entry(conversation.to_owned()).or_default();
             kept.extend(notes);
-            let over = kept.len().saturating_sub(MOST_NOTES);
+            let over = kept.len().saturating_sub(MAX_NOTES);
             kept.drain(..over);
         });
     }

@@ -5,9 +5,9 @@ use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
 /// Most entries looked at.
-const MOST_SEEN: usize = 50_000;
+const MAX_SEEN: usize = 50_000;
 /// Most changed files told.
-const MOST_TOLD: usize = 500;
+const MAX_TOLD: usize = 500;
 /// Folders that hold what tools make, and our own.
 const SKIPPED: &[&str] =
     &[".git", ".nexus", "target", "node_modules", ".venv", "__pycache__", "dist", "build"];
@@ -21,7 +21,7 @@ pub(super) fn changed(root: &Path, since: SystemTime) -> Vec<PathBuf> {
         let Ok(entries) = std::fs::read_dir(&folder) else { continue };
         for entry in entries.filter_map(Result::ok) {
             seen += 1;
-            if seen > MOST_SEEN || found.len() >= MOST_TOLD {
+            if seen > MAX_SEEN || found.len() >= MAX_TOLD {
                 return found;
             }
             let Ok(about) = entry.metadata() else { continue };

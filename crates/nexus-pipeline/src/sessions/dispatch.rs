@@ -23,7 +23,7 @@ use crate::sessions::engine::{AssignRequest, Assigned};
 use crate::sessions::ledger::ledger_error;
 
 /// Most unfinished workers one session may have; the others of a larger fan-out must wait their turn.
-const MOST_OUTSTANDING: u32 = 32;
+const MAX_OUTSTANDING: u32 = 32;
 /// How much of a task is shown in listings and progress.
 const SHOWN_TASK: usize = 160;
 /// How much of a worker's last words a status shows.
@@ -122,11 +122,11 @@ impl TurnDispatch<'_> {
             depth,
             settings_json: settings.to_string(),
             task,
-            most_outstanding: MOST_OUTSTANDING,
+            most_outstanding: MAX_OUTSTANDING,
         };
         if !agents.dispatch(new).await.map_err(|error| ledger_error(&error))? {
             return Ok(told(ToolOutput::error(format!(
-                "not dispatched: you have {MOST_OUTSTANDING} unfinished workers; wait for some of them first"
+                "not dispatched: you have {MAX_OUTSTANDING} unfinished workers; wait for some of them first"
             ))));
         }
         self.sent_off(&label, request_id, &text);
@@ -161,7 +161,7 @@ impl TurnDispatch<'_> {
                 vec![(key::DISPATCH, call.to_string()), (key::SENDER, session.label.to_string())],
                 text.to_owned(),
             ),
-            most_outstanding: MOST_OUTSTANDING,
+            most_outstanding: MAX_OUTSTANDING,
         };
         if !self.shared.parts.agents.redispatch(again).await.map_err(|error| ledger_error(&error))? {
             return Ok(None);

@@ -12,7 +12,7 @@ use nexus_store::agents::{Agents, ClaimedTurn};
 use crate::sessions::convert::past_of;
 
 /// Most bytes of conversations kept in memory, all sessions together.
-const MOST_BYTES: usize = 4 * 1024 * 1024;
+const MAX_BYTES: usize = 4 * 1024 * 1024;
 /// Sessions in which automations work for themselves.
 const AUTOMATIONS: &str = "meeseeks:";
 /// What a kept turn costs beside its texts, in bytes.
@@ -64,7 +64,7 @@ impl HistoryCaches {
         *clock += 1;
         let used = *clock;
         kept.insert(session.clone(), Kept { head, past, bytes, used });
-        while kept.values().map(|kept| kept.bytes).sum::<usize>() > MOST_BYTES {
+        while kept.values().map(|kept| kept.bytes).sum::<usize>() > MAX_BYTES {
             let oldest = kept.iter().min_by_key(|(_, kept)| kept.used).map(|(label, _)| label.clone());
             match oldest {
                 Some(oldest) => drop(kept.remove(&oldest)),
@@ -98,12 +98,12 @@ mod tests {
     fn the_longest_unused_conversation_goes_first_and_all_stay_within_bounds() {
         let pasts = HistoryCaches::default();
         let label = |name: &str| SessionLabel::new(format!("dm:{name}"));
-        pasts.keep(&label("a"), Past::default(), turn("a1", MOST_BYTES / 2));
-        pasts.keep(&label("b"), Past::default(), turn("b1", MOST_BYTES / 3));
-        pasts.keep(&label("c"), Past::default(), turn("c1", MOST_BYTES / 2));
+        pasts.keep(&label("a"), Past::default(), turn("a1", MAX_BYTES / 2));
+        pasts.keep(&label("b"), Past::default(), turn("b1", MAX_BYTES / 3));
+        pasts.keep(&label("c"), Past::default(), turn("c1", MAX_BYTES / 2));
         let held = |name: &str| pasts.lock().1.contains_key(&label(name));
         assert!(!held("a") && held("b") && held("c"));
-        pasts.keep(&label("d"), Past::default(), turn("d1", MOST_BYTES + 1));
+        pasts.keep(&label("d"), Past::default(), turn("d1", MAX_BYTES + 1));
         assert!(!held("d"), "a conversation larger than everything is not kept at all");
         pasts.forget(&label("c"));
         assert!(!held("c"));

@@ -16,7 +16,7 @@ use crate::sessions::engine::Ended;
 const CATCH_UP_BATCH: usize = 256;
 /// First and longest pause before something that a file refused is tried again.
 const FIRST_PAUSE: Duration = Duration::from_secs(1);
-const LONGEST_PAUSE: Duration = Duration::from_secs(30);
+const MAX_PAUSE: Duration = Duration::from_secs(30);
 
 /// Tries something until it works or the daemon stops; the next start does what is left then.
 pub(crate) async fn retry_until_ok<T, F>(shared: &Shared, what: &str, attempt: impl Fn() -> F) -> Option<T>
@@ -34,7 +34,7 @@ where
         if !shared.pause(pause).await {
             return None;
         }
-        pause = (pause * 2).min(LONGEST_PAUSE);
+        pause = (pause * 2).min(MAX_PAUSE);
     }
 }
 

@@ -24,7 +24,7 @@ use crate::sessions::history_cache::is_forgetful;
 use crate::sessions::ledger::new_compaction;
 
 /// Wishes that may wait in one session.
-const MOST_WAITING: usize = 8;
+const MAX_WAITING: usize = 8;
 
 /// What is asked of a session.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -79,7 +79,7 @@ impl Wishes {
     fn add(&self, label: &SessionLabel, request: CompactionRequest) -> Option<oneshot::Receiver<Shortening>> {
         let mut waiting = self.lock();
         let of_session = waiting.entry(label.clone()).or_default();
-        if of_session.len() >= MOST_WAITING {
+        if of_session.len() >= MAX_WAITING {
             return None;
         }
         let (answer, answered) = oneshot::channel();
@@ -111,7 +111,7 @@ pub(crate) async fn ask(
         return Ok(Shortening::Unknown);
     }
     let Some(answered) = shared.wishes.add(label, request) else {
-        return Ok(Shortening::Refused { reason: format!("{MOST_WAITING} such requests wait already") });
+        return Ok(Shortening::Refused { reason: format!("{MAX_WAITING} such requests wait already") });
     };
     shared.wake(label);
     if shared.stopping.is_cancelled() {

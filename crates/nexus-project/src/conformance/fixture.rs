@@ -8,13 +8,13 @@ use serde::Deserialize;
 use serde_json::{Map, Value};
 
 /// Largest fixture file, in bytes.
-const LARGEST: u64 = 16 * 1024 * 1024;
+const MAX_SIZE: u64 = 16 * 1024 * 1024;
 /// How deep folders are searched.
-const DEEPEST: usize = 8;
+const MAX_DEPTH: usize = 8;
 /// Most fixtures of one run.
-const MOST: usize = 10_000;
+const MAX_COUNT: usize = 10_000;
 /// What a description has at least.
-const SHORTEST_DESCRIPTION: usize = 10;
+const MIN_DESCRIPTION_LEN: usize = 10;
 
 /// Our own fixtures.
 const OWN: &[(&str, &str)] = &[
@@ -95,7 +95,7 @@ impl Fixture {
         let does_one = |step: &Step| one_of(&[step.action.is_some(), step.event.is_some()]);
         match () {
             () if !is_name => Some("is no test_id: a small letter, then small letters, digits, _ and -"),
-            () if self.description.chars().count() < SHORTEST_DESCRIPTION => {
+            () if self.description.chars().count() < MIN_DESCRIPTION_LEN => {
                 Some("needs a description of at least ten letters")
             }
             () if !one_of(&[self.action.is_some(), self.event.is_some(), self.steps.is_some()]) => {
@@ -191,7 +191,7 @@ pub fn own() -> Result<Vec<Fixture>, LoadError> {
 
 fn collect(path: &Path, depth: usize, found: &mut Vec<Fixture>) -> Result<(), LoadError> {
     let unreadable = |source| LoadError::Unreadable { path: path.to_owned(), source };
-    if found.len() > MOST || depth > DEEPEST {
+    if found.len() > MAX_COUNT || depth > MAX_DEPTH {
         return Err(LoadError::TooMuch { path: path.to_owned() });
     }
     let about = fs::metadata(path).map_err(unreadable)?;
@@ -206,7 +206,7 @@ fn collect(path: &Path, depth: usize, found: &mut Vec<Fixture>) -> Result<(), Lo
         }
         return Ok(());
     }
-    if about.len() > LARGEST {
+    if about.len() > MAX_SIZE {
         return Err(LoadError::TooMuch { path: path.to_owned() });
     }
     take(path, &fs::read(path).map_err(unreadable)?, found)

@@ -10,9 +10,9 @@ use serde_json::{Map, Value, json};
 use super::subject::{Event, NoAnswer, Subject};
 
 /// How many answers may fail to come before nothing more is asked.
-const MOST_SILENCES: usize = 3;
+const MAX_SILENCES: usize = 3;
 /// Most pages of a list of tools.
-const MOST_PAGES: usize = 100;
+const MAX_PAGES: usize = 100;
 /// How a server says that it does not know a method.
 const NO_SUCH_METHOD: i64 = -32601;
 /// The version asked for: old enough for every server, and any the server names instead will do.
@@ -187,7 +187,7 @@ impl Running {
         )?;
         running.say(&json!({ "jsonrpc": "2.0", "method": "notifications/initialized" }))?;
         let mut page = json!({});
-        for _ in 0..MOST_PAGES {
+        for _ in 0..MAX_PAGES {
             let tools = running.ask("tools/list", &page)?;
             let listed = tools["tools"].as_array().into_iter().flatten();
             running.listed.extend(listed.filter_map(|tool| tool["name"].as_str()).map(str::to_owned));
@@ -254,7 +254,7 @@ impl Subject for Server {
         self.silences += usize::from(matches!(fault, Fault::Silent(_)));
         let message = fault.into_message();
         // One that never came up will not come up for the next fixture, and a silent one is not waited for forever.
-        if !self.has_started || self.silences >= MOST_SILENCES {
+        if !self.has_started || self.silences >= MAX_SILENCES {
             self.given_up = Some(message.clone());
         }
         Err(NoAnswer::Unreachable(message))
@@ -323,7 +323,7 @@ mod tests {
         let command = ["sh", "-c", script].map(str::to_owned).to_vec();
         let mut server = Server::new(command, ToolNames::default(), Duration::from_millis(200)).unwrap();
         let mut ask = || server.call(folder.path(), "context", &Map::new()).unwrap_err().to_string();
-        for _ in 0..MOST_SILENCES {
+        for _ in 0..MAX_SILENCES {
             assert!(ask().starts_with("the server does not answer tools/call within"));
         }
         assert!(ask().starts_with("not asked any more: the server does not answer tools/call"));

@@ -15,7 +15,7 @@ const LINE_VERSION: &str = "0.10";
 /// The file's name in each harness's folder.
 const NAME: &str = "memory-access.jsonl";
 /// Most folders below `state/` that are looked at.
-const MOST_HARNESSES: usize = 100;
+const MAX_HARNESSES: usize = 100;
 
 /// Records that `reader` read the content of a file below `.nexus/memory/`.
 ///
@@ -49,7 +49,7 @@ pub fn record_read(
 /// Returns every record of reads in the project, of all harnesses.
 pub(crate) fn reads(project: &Project) -> Result<Vec<Value>, ProjectError> {
     let mut all = Vec::new();
-    let folders = std::fs::read_dir(project.state()).into_iter().flatten().take(MOST_HARNESSES);
+    let folders = std::fs::read_dir(project.state()).into_iter().flatten().take(MAX_HARNESSES);
     let mut folders: Vec<PathBuf> = folders.filter_map(Result::ok).map(|entry| entry.path()).collect();
     folders.sort();
     for folder in folders.iter().filter(|folder| folder.is_dir()) {

@@ -14,11 +14,11 @@ use crate::document::FILE_MODE;
 use crate::{Project, ProjectError, document};
 
 /// Most edits that are kept; the oldest go first.
-const MOST_EDITS: usize = 2_000;
+const MAX_EDITS: usize = 2_000;
 /// How much of an error is logged.
-const LONGEST_ERROR: usize = 500;
+const MAX_ERROR_LEN: usize = 500;
 /// A log that is larger than this, in bytes, is put aside when a session ends.
-const LONGEST_LOG: u64 = 1024 * 1024;
+const MAX_LOG_LEN: u64 = 1024 * 1024;
 
 /// How a call went.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -81,7 +81,7 @@ pub(crate) fn log(project: &Project, path: &Path, line: &Line<'_>) -> Result<(),
         entry["file"] = Value::from(file);
     }
     if let Some(error) = line.error {
-        entry["error"] = Value::from(shorten(error, LONGEST_ERROR));
+        entry["error"] = Value::from(shorten(error, MAX_ERROR_LEN));
     }
     // One write, appended: lines of several processes never mix.
     let mut log = file::open_append(path, FILE_MODE)?;
@@ -101,7 +101,7 @@ pub(crate) fn edited(
             edits.retain(|edit| edit["path"] != *file || edit["agent_id"] != agent_id);
             edits.push(json!({ "path": file, "agent_id": agent_id, "ts": Timestamp::now().to_string() }));
         }
-        let over = edits.len().saturating_sub(MOST_EDITS);
+        let over = edits.len().saturating_sub(MAX_EDITS);
         edits.drain(..over);
     })
 }
@@ -178,7 +178,7 @@ pub(crate) fn session_ended(project: &Project, harness: &HarnessId, log: &Path) 
         document::remove(&place(project, harness, name))?;
     }
     let is_long =
-        std::fs::symlink_metadata(log).is_ok_and(|found| found.is_file() && found.len() > LONGEST_LOG);
+        std::fs::symlink_metadata(log).is_ok_and(|found| found.is_file() && found.len() > MAX_LOG_LEN);
     if is_long {
         let aside = place(project, harness, "tool-log.previous.jsonl");
         file::rename(log, &aside)?;

@@ -12,7 +12,7 @@ use super::HarnessId;
 use crate::{Project, ProjectError, document};
 
 /// Most conversations whose skill is kept; the oldest goes first.
-const MOST_CONVERSATIONS: usize = 200;
+const MAX_CONVERSATIONS: usize = 200;
 
 /// A skill that a conversation follows.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -83,7 +83,7 @@ pub(crate) fn follow(
             }
         }
     }
-    while session.skills.len() > MOST_CONVERSATIONS {
+    while session.skills.len() > MAX_CONVERSATIONS {
         let oldest = session.skills.iter().min_by(|one, other| one.1.since.cmp(&other.1.since));
         let Some(oldest) = oldest.map(|(name, _)| name.clone()) else { break };
         session.skills.remove(&oldest);

@@ -3,7 +3,7 @@
 use nexus_base::clock::Timestamp;
 use serde_json::{Map, Value};
 
-use super::scan::LARGEST_CYCLE;
+use super::scan::MAX_CYCLE_SIZE;
 use super::whole;
 use crate::ProjectError;
 
@@ -11,7 +11,7 @@ use crate::ProjectError;
 const VERSION: &str = "0.5";
 /// Most lists and objects inside each other, the cycle among them. `serde_json` reads 127, and two more stand around a
 /// cycle for those who read the history as one document.
-const DEEPEST: usize = 125;
+const MAX_DEPTH: usize = 125;
 
 #[derive(Debug)]
 pub(super) struct Cycle {
@@ -46,13 +46,15 @@ impl Cycle {
             ("plan".to_owned(), plan),
             ("tasks".to_owned(), Value::Array(tasks)),
         ]));
-        if depth(&cycle) > DEEPEST {
-            return Err(unreadable(&format!("has more than {DEEPEST} lists and objects inside each other")));
+        if depth(&cycle) > MAX_DEPTH {
+            return Err(unreadable(&format!(
+                "has more than {MAX_DEPTH} lists and objects inside each other"
+            )));
         }
         // A `Value` always renders: its keys are text and it holds no foreign serializer.
         let text = serde_json::to_string_pretty(&cycle).unwrap_or_default().replace('\n', "\n    ");
-        if text.len() > LARGEST_CYCLE {
-            return Err(unreadable(&format!("takes {} bytes, {LARGEST_CYCLE} are allowed", text.len())));
+        if text.len() > MAX_CYCLE_SIZE {
+            return Err(unreadable(&format!("takes {} bytes, {MAX_CYCLE_SIZE} are allowed", text.len())));
         }
         Ok(Self { completed_at, branch, plan_id, text, compact: cycle.to_string() })
     }
@@ -119,10 +121,10 @@ mod tests {
     fn a_cycle_that_nobody_could_read_again_is_none() {
         let nested = |levels| (0..levels).fold(Value::Null, |inner, _| json!([inner]));
         let closed = |task| Cycle::new(None, vec![task], String::new());
-        let whole: Value = serde_json::from_str(&closed(nested(DEEPEST - 2)).unwrap().alone()).unwrap();
+        let whole: Value = serde_json::from_str(&closed(nested(MAX_DEPTH - 2)).unwrap().alone()).unwrap();
         assert_eq!(depth(&whole), 127);
-        assert!(matches!(closed(nested(DEEPEST - 1)), Err(ProjectError::Refused(_))));
-        assert!(matches!(closed("x".repeat(LARGEST_CYCLE).into()), Err(ProjectError::Refused(_))));
+        assert!(matches!(closed(nested(MAX_DEPTH - 1)), Err(ProjectError::Refused(_))));
+        assert!(matches!(closed("x".repeat(MAX_CYCLE_SIZE).into()), Err(ProjectError::Refused(_))));
     }
 
     #[test]

@@ -22,7 +22,7 @@ pub(super) const WORDS: usize = 64;
 /// How many bytes before the end of the cycles stand for all before them.
 const WITNESS: u64 = 4096;
 /// Longest text after the last cycle that is carried along by an append.
-const LONGEST_TAIL: u64 = 1024 * 1024;
+const MAX_TAIL_LEN: u64 = 1024 * 1024;
 
 /// Where a cycle lies.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -150,10 +150,10 @@ impl Index {
     /// Returns the text after the last cycle.
     pub(super) fn tail(&self, file: &File, path: &Path) -> Result<String, ProjectError> {
         let length = self.stamp.size.saturating_sub(self.elements_end);
-        if length > LONGEST_TAIL {
+        if length > MAX_TAIL_LEN {
             return Err(ProjectError::TooLarge {
                 path: path.to_owned(),
-                limit: LONGEST_TAIL,
+                limit: MAX_TAIL_LEN,
                 would_be: false,
             });
         }

@@ -193,6 +193,6 @@ fn rest(file: &File, from: u64) -> io::Result<Vec<u8>> {
     let mut reader = file;
     reader.seek(SeekFrom::Start(from))?;
     let mut bytes = Vec::new();
-    reader.take(document::LARGEST).read_to_end(&mut bytes)?;
+    reader.take(document::MAX_SIZE).read_to_end(&mut bytes)?;
     Ok(bytes)
 }

@@ -14,7 +14,7 @@ mod tests;
 const CHUNK: u64 = 128 * 1024;
 const SMALL_CHUNK: u64 = 4 * 1024;
 /// Largest single cycle, in bytes.
-pub(super) const LARGEST_CYCLE: usize = 64 * 1024 * 1024;
+pub(super) const MAX_CYCLE_SIZE: usize = 64 * 1024 * 1024;
 
 /// Why the walk ended early.
 #[derive(Debug)]
@@ -230,7 +230,7 @@ impl Text<'_> {
             let plain = rest.iter().position(|byte| matches!(byte, b'"' | b'\\')).unwrap_or(rest.len());
             into.extend_from_slice(rest.get(..plain).unwrap_or_default());
             self.at += plain;
-            if into.len() > LARGEST_CYCLE {
+            if into.len() > MAX_CYCLE_SIZE {
                 return Err(self.fault("a cycle is too long"));
             }
             match self.peek()? {
@@ -277,7 +277,7 @@ impl Text<'_> {
                     into.push(byte);
                 }
             }
-            if into.len() > LARGEST_CYCLE {
+            if into.len() > MAX_CYCLE_SIZE {
                 return Err(self.fault("a cycle is too long"));
             }
         }

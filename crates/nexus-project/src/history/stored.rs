@@ -28,13 +28,13 @@ const HEAD: usize = 6;
 const IS_PLAIN: u64 = 1 << 62;
 const IS_UNSURE: u64 = 1 << 63;
 /// Smallest history worth it, in bytes; a smaller one is read in less than a millisecond.
-const SMALLEST: u64 = 64 * 1024;
+const MIN_SIZE: u64 = 64 * 1024;
 /// Cycles that may be missing in the body before it is written anew.
-const MOST_MISSING: usize = 512;
+const MAX_MISSING: usize = 512;
 
 /// Returns what was remembered, if it still counts. The caller reads on from there.
 pub(super) fn load(memory: &Path, history: &File, path: &Path, now: Stamp) -> Option<Index> {
-    if now.size < SMALLEST {
+    if now.size < MIN_SIZE {
         return None;
     }
     let bytes = document::read_bytes(memory).ok()??;
@@ -64,7 +64,7 @@ pub(super) fn vouches(memory: &Path, now: Stamp, reading: u64) -> bool {
 /// Notes the state after an append of ours, or after the history was read whole. Nothing depends on
 /// it: what cannot be written is read from the history next time.
 pub(super) fn note(memory: &Path, index: &mut Index) {
-    if index.stamp.size < SMALLEST || !memory.parent().is_some_and(Path::is_dir) {
+    if index.stamp.size < MIN_SIZE || !memory.parent().is_some_and(Path::is_dir) {
         return;
     }
     if is_near(index) && renew(memory, index) {
@@ -81,7 +81,7 @@ pub(super) fn note(memory: &Path, index: &mut Index) {
 
 /// Returns whether the body on disk lacks little of what is known.
 pub(super) fn is_near(index: &Index) -> bool {
-    index.stored > 0 && index.entries.len() - index.stored <= MOST_MISSING
+    index.stored > 0 && index.entries.len() - index.stored <= MAX_MISSING
 }
 
 /// Writes the mark in place; false when there is no body of the same reading behind it.

@@ -5,10 +5,10 @@
 use super::checksum;
 
 /// Longest word that is kept, in bytes; longer ones are no words of a language, or of one that does not part them.
-const LONGEST: usize = 64;
+const MAX_WAIT: usize = 64;
 /// Most bytes of all words together, and of where they occur.
-const MOST_TEXT: usize = 2 * 1024 * 1024;
-const MOST_RUNS: usize = 8 * 1024 * 1024;
+const MAX_TEXT: usize = 2 * 1024 * 1024;
+const MAX_RUNS: usize = 8 * 1024 * 1024;
 
 #[derive(Debug, Default, Clone)]
 pub(super) struct Words {
@@ -52,7 +52,7 @@ impl Words {
     }
 
     fn add_word(&mut self, cycle: u32, word: &str) -> bool {
-        if word.len() > LONGEST {
+        if word.len() > MAX_WAIT {
             return false;
         }
         if self.slots.len() < (self.runs.len() + 1) * 2 {
@@ -62,7 +62,7 @@ impl Words {
         let Some(found) = self.slots.get(slot).copied() else { return false };
         if found == 0 {
             let Ok(start) = u32::try_from(self.text.len()) else { return false };
-            if self.text.len() + word.len() >= MOST_TEXT {
+            if self.text.len() + word.len() >= MAX_TEXT {
                 return false;
             }
             self.text.push_str(word);
@@ -79,7 +79,7 @@ impl Words {
             return true;
         }
         if runs.end < cycle {
-            if self.runs_size >= MOST_RUNS {
+            if self.runs_size >= MAX_RUNS {
                 return false;
             }
             let before = runs.earlier.len();
@@ -98,7 +98,7 @@ impl Words {
         }
         let mut holding = vec![false; count];
         // Telling that it is nowhere is faster by far than finding where it is.
-        if query.len() > LONGEST || !self.text.contains(query) {
+        if query.len() > MAX_WAIT || !self.text.contains(query) {
             return Some(holding);
         }
         let mut missing = count;
@@ -308,9 +308,9 @@ mod tests {
     #[test]
     fn what_does_not_fit_is_told() {
         let mut words = Words::default();
-        assert!(!words.add(0, &format!("small {}", "x".repeat(LONGEST + 1))));
+        assert!(!words.add(0, &format!("small {}", "x".repeat(MAX_WAIT + 1))));
         assert_eq!(holding(&words, "small", 1), [0]);
-        let each = (0..MOST_TEXT / 8).map(|number| format!("{number:07} ")).collect::<String>();
+        let each = (0..MAX_TEXT / 8).map(|number| format!("{number:07} ")).collect::<String>();
         assert!(!words.add(1, &each), "one more than there is room for");
         assert_eq!(holding(&words, "0000007", 2), [1]);
         assert!(words.add(2, "small 0000007"));

@@ -9,7 +9,7 @@ use crate::tools::{Tool, call};
 use crate::{ProjectError, harness};
 
 /// Most issues or tasks that are named one by one.
-const MOST_NAMED: usize = 40;
+const MAX_NAMED: usize = 40;
 /// How much of a title or decision is shown.
 const SHOWN: usize = 160;
 
@@ -75,7 +75,7 @@ pub(super) fn whole(place: &Place<'_>, conversation: &str, troubles: &mut Vec<St
     let plan = plan(place, troubles);
     if plan["active"] == true {
         text.push_str(&format!("Plan {}, {}:\n", plan["plan_id"], quoted(&plan["topic"])));
-        for issue in issues(&plan).take(MOST_NAMED) {
+        for issue in issues(&plan).take(MAX_NAMED) {
             let decision = issue["decision"].as_str().map(|words| format!(": {}", shorten(words, SHOWN)));
             text.push_str(&format!(
                 "- [{}] {}{}\n",
@@ -91,13 +91,13 @@ pub(super) fn whole(place: &Place<'_>, conversation: &str, troubles: &mut Vec<St
             quoted(&tasks["goal"]),
             tasks["summary"]["ready"]
         ));
-        for task in tasks["tasks"].as_array().into_iter().flatten().take(MOST_NAMED) {
+        for task in tasks["tasks"].as_array().into_iter().flatten().take(MAX_NAMED) {
             let owner = crate::resume::owner(task).map(|owner| format!(" @{owner}")).unwrap_or_default();
             text.push_str(&format!("- [{}] {}{owner}\n", plain(&task["status"]), numbered(task)));
         }
     }
     let instances = noted(harness::entries(place.project, place.harness), troubles).unwrap_or_default();
-    for entry in instances.iter().rev().take(MOST_NAMED) {
+    for entry in instances.iter().rev().take(MAX_NAMED) {
         text.push_str(&format!(
             "Instance {} ({}): {}\n",
             plain(&entry["agent_id"]),
@@ -137,9 +137,9 @@ fn listing(before: &str, names: &[String]) -> String {
     if names.is_empty() {
         return String::new();
     }
-    let more = names.len().saturating_sub(MOST_NAMED);
+    let more = names.len().saturating_sub(MAX_NAMED);
     let more = if more > 0 { format!("; {more} more") } else { String::new() };
-    format!("{before}{}{more}", names.iter().take(MOST_NAMED).cloned().collect::<Vec<_>>().join("; "))
+    format!("{before}{}{more}", names.iter().take(MAX_NAMED).cloned().collect::<Vec<_>>().join("; "))
 }
 
 fn quoted(value: &Value) -> String {

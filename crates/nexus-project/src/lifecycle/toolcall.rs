@@ -13,7 +13,7 @@ use crate::tools::Tool;
 use crate::{ProjectError, harness};
 
 /// How often something finished may be opened again in one cycle before the person is asked.
-const MOST_REOPENS: u64 = 3;
+const MAX_REOPENS: u64 = 3;
 
 /// Decides whether a call may happen.
 pub(super) fn before(place: &Place<'_>, payload: &Payload<'_>) -> Result<Reply, ProjectError> {
@@ -133,7 +133,7 @@ fn follow_up(
     }
     let Some((kind, id)) = reopening(tool, input) else { return Ok(None) };
     let count = edits::reopened(place.project, place.harness, kind, id)?;
-    Ok((count >= MOST_REOPENS).then(|| {
+    Ok((count >= MAX_REOPENS).then(|| {
         format!("{kind} {id} was opened again {count} times in this cycle; ask the person before going on")
     }))
 }
@@ -141,14 +141,14 @@ fn follow_up(
 fn reopen_refusal(place: &Place<'_>, tool: &str, input: &Value) -> Result<Option<String>, ProjectError> {
     let Class::Project(tool) = gates::classify(tool, input) else { return Ok(None) };
     let Some((kind, id)) = reopening(tool, input) else { return Ok(None) };
-    if edits::reopens_of(place.project, place.harness, kind, id)? < MOST_REOPENS {
+    if edits::reopens_of(place.project, place.harness, kind, id)? < MAX_REOPENS {
         return Ok(None);
     }
     let finished = facts::tasks(place)?
         .iter()
         .any(|task| task["id"].as_u64() == Some(id) && task["status"] == "completed");
     let blocked = kind == "issue" || finished;
-    Ok(blocked.then(|| format!("The {kind} {id} was opened again {MOST_REOPENS} times in this cycle. Ask the person how to go on instead of opening it once more.")))
+    Ok(blocked.then(|| format!("The {kind} {id} was opened again {MAX_REOPENS} times in this cycle. Ask the person how to go on instead of opening it once more.")))
 }
 
 /// Returns what a call opens again.

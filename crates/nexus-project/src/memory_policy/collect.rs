@@ -14,9 +14,9 @@ use crate::tools::{Tool, call};
 use crate::{Project, ProjectError, document};
 
 /// Most cycles that are counted.
-const MOST_CYCLES: u64 = 100_000;
+const MAX_CYCLES: u64 = 100_000;
 /// Most files removed at once.
-const MOST_FILES: usize = 200;
+const MAX_FILES: usize = 200;
 const DAY: u64 = 24 * 3600;
 
 /// How one memory file stands.
@@ -106,8 +106,8 @@ pub fn unused(standings: &[Standing], limits: Limits) -> Vec<String> {
 /// Outside git, for a file that is not there or has changes no commit holds, or when git refuses: nothing is removed.
 pub fn remove(project: &Project, harness: &HarnessId, wanted: &[String]) -> Result<Removed, ProjectError> {
     let known = names(project, "memory")?;
-    if wanted.is_empty() || wanted.len() > MOST_FILES {
-        return Err(ProjectError::Parameter(format!("name 1 to {MOST_FILES} memory files")));
+    if wanted.is_empty() || wanted.len() > MAX_FILES {
+        return Err(ProjectError::Parameter(format!("name 1 to {MAX_FILES} memory files")));
     }
     let mut files = Vec::new();
     for name in wanted {
@@ -161,7 +161,7 @@ fn listed(names: &[String]) -> String {
 
 /// Returns when cycles were finished.
 fn finished(project: &Project) -> Result<Vec<String>, ProjectError> {
-    let parameters = Map::from_iter([("last_n".to_owned(), Value::from(MOST_CYCLES))]);
+    let parameters = Map::from_iter([("last_n".to_owned(), Value::from(MAX_CYCLES))]);
     let found = call(project, Tool::HistorySearch, &parameters)?;
     let cycles = found["cycles"].as_array().into_iter().flatten();
     Ok(cycles.filter_map(|cycle| cycle["completed_at"].as_str()).map(str::to_owned).collect())

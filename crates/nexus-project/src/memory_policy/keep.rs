@@ -9,11 +9,11 @@ use crate::catalog::MemoryPolicy;
 use crate::{Project, ProjectError, document};
 
 /// Longest text that is kept, in bytes.
-const LONGEST: usize = 16 * 1024;
+const MAX_WAIT: usize = 16 * 1024;
 /// Largest file that is added to, in bytes.
-const LARGEST: usize = 256 * 1024;
+const MAX_SIZE: usize = 256 * 1024;
 /// Most words of a new file's name.
-const MOST_WORDS: usize = 4;
+const MAX_WORDS: usize = 4;
 /// Least share of a text's words that a file must hold to be about the same.
 const OVERLAP: f64 = 0.5;
 /// Words that say nothing about a subject.
@@ -61,7 +61,9 @@ pub fn keep(project: &Project, policy: &MemoryPolicy, text: &str) -> Result<Kept
             return Ok(Kept { path: relative("memory", &name), merged: true, known: true });
         }
         let share = overlap(&words, &name, &content);
-        if share >= OVERLAP && content.len() < LARGEST && best.as_ref().is_none_or(|(most, ..)| share > *most)
+        if share >= OVERLAP
+            && content.len() < MAX_SIZE
+            && best.as_ref().is_none_or(|(most, ..)| share > *most)
         {
             best = Some((share, name, content));
         }
@@ -129,9 +131,9 @@ fn checked<'a>(text: &'a str, tag: &str) -> Result<&'a str, ProjectError> {
     if text.is_empty() {
         return Err(ProjectError::Parameter(format!("{tag} needs the words to keep behind it")));
     }
-    if text.len() > LONGEST {
+    if text.len() > MAX_WAIT {
         return Err(ProjectError::Parameter(format!(
-            "{} bytes are too many to keep; the most is {LONGEST}",
+            "{} bytes are too many to keep; the most is {MAX_WAIT}",
             text.len()
         )));
     }
@@ -204,7 +206,7 @@ fn new_name(folder: &std::path::Path, prefix: &str, text: &str) -> String {
         if known.contains(&word) && !chosen.contains(&slug(&word)) && !slug(&word).is_empty() {
             chosen.push(slug(&word));
         }
-        if chosen.len() == MOST_WORDS {
+        if chosen.len() == MAX_WORDS {
             break;
         }
     }

@@ -3,13 +3,13 @@
 
 use serde_json::{Map, Number, Value};
 
-use super::MOST_PARAMETER_BYTES;
+use super::MAX_PARAMETER_BYTES;
 use crate::ProjectError;
 
 /// Longest text of one parameter, in bytes, where nothing else is said.
-const LONGEST_TEXT: usize = 1024 * 1024;
+const MAX_TEXT_LEN: usize = 1024 * 1024;
 /// Most entries of a list or map.
-const MOST_ENTRIES: usize = 10_000;
+const MAX_ENTRIES: usize = 10_000;
 
 /// The parameters of a call.
 #[derive(Debug)]
@@ -18,9 +18,9 @@ pub(super) struct Arguments<'call>(&'call Map<String, Value>);
 impl<'call> Arguments<'call> {
     pub(super) fn new(parameters: &'call Map<String, Value>) -> Result<Self, ProjectError> {
         let bytes: usize = parameters.iter().map(|(name, value)| name.len() + weight(value)).sum();
-        if bytes > MOST_PARAMETER_BYTES {
+        if bytes > MAX_PARAMETER_BYTES {
             return Err(ProjectError::Parameter(format!(
-                "parameters are larger than the allowed {MOST_PARAMETER_BYTES} bytes"
+                "parameters are larger than the allowed {MAX_PARAMETER_BYTES} bytes"
             )));
         }
         Ok(Self(parameters))
@@ -32,7 +32,7 @@ impl<'call> Arguments<'call> {
 
     /// A text that may be absent.
     pub(super) fn text(&self, name: &str) -> Result<Option<&'call str>, ProjectError> {
-        self.text_up_to(name, LONGEST_TEXT)
+        self.text_up_to(name, MAX_TEXT_LEN)
     }
 
     pub(super) fn text_up_to(&self, name: &str, limit: usize) -> Result<Option<&'call str>, ProjectError> {
@@ -92,7 +92,7 @@ impl<'call> Arguments<'call> {
         match self.given(name) {
             None => Ok(None),
             Some(value @ Value::Object(map))
-                if map.values().all(Value::is_string) && map.len() <= MOST_ENTRIES =>
+                if map.values().all(Value::is_string) && map.len() <= MAX_ENTRIES =>
             {
                 Ok(Some(value))
             }
@@ -103,8 +103,8 @@ impl<'call> Arguments<'call> {
     fn list(&self, name: &str) -> Result<Option<&'call [Value]>, ProjectError> {
         match self.given(name) {
             None => Ok(None),
-            Some(Value::Array(list)) if list.len() > MOST_ENTRIES => Err(ProjectError::Parameter(format!(
-                "{name} has more than the allowed {MOST_ENTRIES} entries"
+            Some(Value::Array(list)) if list.len() > MAX_ENTRIES => Err(ProjectError::Parameter(format!(
+                "{name} has more than the allowed {MAX_ENTRIES} entries"
             ))),
             Some(Value::Array(list)) => Ok(Some(list)),
             Some(_) => Err(wrong(name, "a list")),

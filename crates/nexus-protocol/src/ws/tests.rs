@@ -16,7 +16,7 @@ fn a_request_is_read_whole() {
 
 #[test]
 fn every_way_of_being_wrong_has_its_code() {
-    let too_long = vec![b' '; LONGEST_FRAME + 1];
+    let too_long = vec![b' '; MAX_FRAME_LEN + 1];
     let deep =
         format!(r#"{{"type":"req","id":"1","method":"x","params":{}1{}}}"#, "[".repeat(40), "]".repeat(40));
     for (bytes, expected, id) in [

@@ -16,7 +16,7 @@ use super::{Caller, invalid, missing, rows, shown};
 use crate::{Runtime, RuntimeError};
 
 /// Longest anybody waits for an answer in one call.
-const LONGEST_WAIT: Duration = Duration::from_secs(600);
+const MAX_WAIT: Duration = Duration::from_secs(600);
 
 impl Runtime {
     pub(super) async fn approvals_list(&self, of: ApprovalsOf) -> Result<Value, RuntimeError> {
@@ -39,8 +39,8 @@ impl Runtime {
         request: ApprovalRequest,
     ) -> Result<Value, RuntimeError> {
         let wait = request.wait_ms.map_or(Duration::ZERO, Duration::from_millis);
-        if wait > LONGEST_WAIT {
-            return Err(invalid(format!("waitMs must be at most {}", LONGEST_WAIT.as_millis())));
+        if wait > MAX_WAIT {
+            return Err(invalid(format!("waitMs must be at most {}", MAX_WAIT.as_millis())));
         }
         let ask = Ask {
             requester: caller.name(),

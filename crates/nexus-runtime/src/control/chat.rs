@@ -9,14 +9,14 @@ use nexus_protocol::status::Health;
 use nexus_store::agents::ItemKind;
 use serde_json::{Value, json};
 
-use super::{Caller, MOST_LISTED, invalid, missing, shown};
+use super::{Caller, MAX_LISTED, invalid, missing, shown};
 use crate::{Runtime, RuntimeError};
 
 /// How long `chat.wait` waits when the caller does not say, and at most.
 const WAIT: Duration = Duration::from_secs(30);
-const LONGEST_WAIT: Duration = Duration::from_secs(600);
+const MAX_WAIT: Duration = Duration::from_secs(600);
 /// Most sessions one preview shows, and lines of each when the caller does not say.
-const MOST_PREVIEWS: usize = 50;
+const MAX_PREVIEWS: usize = 50;
 const PREVIEW_LINES: usize = 3;
 
 impl Runtime {
@@ -48,8 +48,8 @@ impl Runtime {
 
     pub(super) async fn wait_for(&self, wait: WaitFor) -> Result<Value, RuntimeError> {
         let timeout = wait.timeout_ms.map_or(WAIT, Duration::from_millis);
-        if timeout > LONGEST_WAIT {
-            return Err(invalid(format!("timeoutMs must be at most {}", LONGEST_WAIT.as_millis())));
+        if timeout > MAX_WAIT {
+            return Err(invalid(format!("timeoutMs must be at most {}", MAX_WAIT.as_millis())));
         }
         let request = RequestId::new(wait.request);
         tokio::select! {
@@ -62,7 +62,7 @@ impl Runtime {
         // Follows aliases, so the label that comes back may be another one.
         let found = self.shared.store.agents().session(&named.session).await?;
         let label = found.ok_or_else(|| missing("session", named.session.as_str()))?.label;
-        let sessions = self.sessions(MOST_LISTED).await?;
+        let sessions = self.sessions(MAX_LISTED).await?;
         match sessions.into_iter().find(|session| session.session == label) {
             Some(session) => shown(&session),
             None => shown(&json!({ "session": label })),
@@ -70,8 +70,8 @@ impl Runtime {
     }
 
     pub(super) async fn session_previews(&self, of: PreviewOf) -> Result<Value, RuntimeError> {
-        if of.sessions.len() > MOST_PREVIEWS {
-            return Err(invalid(format!("at most {MOST_PREVIEWS} sessions at once")));
+        if of.sessions.len() > MAX_PREVIEWS {
+            return Err(invalid(format!("at most {MAX_PREVIEWS} sessions at once")));
         }
         let limit = of.limit.unwrap_or(PREVIEW_LINES).clamp(1, 20);
         let mut previews = Vec::with_capacity(of.sessions.len());

@@ -14,7 +14,7 @@ use super::{Caller, invalid, missing, shown, shown_as};
 use crate::{Runtime, RuntimeError};
 
 /// Most keys one patch changes.
-const MOST_KEYS: usize = 100;
+const MAX_KEYS: usize = 100;
 /// Most characters of a key that a refusal repeats.
 const SHOWN_KEY: usize = 80;
 
@@ -49,8 +49,8 @@ impl Runtime {
             self.refuse(caller, Method::ConfigPatch, &reason);
             return Err(RuntimeError::Forbidden { reason });
         }
-        if values.is_empty() || values.len() > MOST_KEYS {
-            return Err(invalid(format!("a patch names 1 to {MOST_KEYS} keys")));
+        if values.is_empty() || values.len() > MAX_KEYS {
+            return Err(invalid(format!("a patch names 1 to {MAX_KEYS} keys")));
         }
         let _editing = self.shared.control.editing.lock().await;
         let layout = &self.shared.control.options.layout;

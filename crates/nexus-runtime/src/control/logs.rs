@@ -5,16 +5,16 @@ use std::io::{Read, Seek, SeekFrom};
 use nexus_protocol::control::answers::{LogLine, LogLines};
 use serde_json::{Map, Value};
 
-use super::{MOST_LISTED, broken, invalid, shown};
+use super::{MAX_LISTED, broken, invalid, shown};
 use crate::{Runtime, RuntimeError};
 
 /// How far back is looked, in bytes.
-const LONGEST_LOOK: u64 = 256 * 1024;
+const MAX_LOOK_LEN: u64 = 256 * 1024;
 
 impl Runtime {
     pub(super) async fn logs_tail(&self, lines: usize) -> Result<Value, RuntimeError> {
-        if lines == 0 || lines > MOST_LISTED {
-            return Err(invalid(format!("lines must lie between 1 and {MOST_LISTED}")));
+        if lines == 0 || lines > MAX_LISTED {
+            return Err(invalid(format!("lines must lie between 1 and {MAX_LISTED}")));
         }
         let path = self.shared.control.options.layout.log_file();
         let read = tokio::task::spawn_blocking(move || last(&path)).await;
@@ -41,10 +41,10 @@ impl Runtime {
 fn last(path: &std::path::Path) -> std::io::Result<String> {
     let mut file = nexus_base::file::open_read(path).map_err(|error| error.source)?;
     let length = file.metadata()?.len();
-    let start = length.saturating_sub(LONGEST_LOOK);
+    let start = length.saturating_sub(MAX_LOOK_LEN);
     file.seek(SeekFrom::Start(start))?;
     let mut bytes = Vec::new();
-    file.take(LONGEST_LOOK).read_to_end(&mut bytes)?;
+    file.take(MAX_LOOK_LEN).read_to_end(&mut bytes)?;
     let text = String::from_utf8_lossy(&bytes).into_owned();
     // A look that began in the middle begins in the middle of a line.
     let whole = if start == 0 { 0 } else { text.find('\n').map_or(text.len(), |end| end + 1) };

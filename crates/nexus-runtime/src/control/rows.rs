@@ -15,7 +15,7 @@ use crate::{Runtime, RuntimeError};
 
 /// Days of usage given when the caller does not say, and at most.
 const DAYS: u32 = 7;
-const MOST_DAYS: u32 = 366;
+const MAX_DAYS: u32 = 366;
 
 impl Runtime {
     pub(super) async fn automations_list(&self) -> Result<Value, RuntimeError> {
@@ -69,8 +69,8 @@ impl Runtime {
     /// Returns the first and the last day looked at, and what was used on each by each model.
     async fn usage_rows(&self, of: UsageOf) -> Result<(String, String, Vec<UsageRow>), RuntimeError> {
         let days = of.days.unwrap_or(DAYS);
-        if !(1..=MOST_DAYS).contains(&days) {
-            return Err(invalid(format!("days must lie between 1 and {MOST_DAYS}")));
+        if !(1..=MAX_DAYS).contains(&days) {
+            return Err(invalid(format!("days must lie between 1 and {MAX_DAYS}")));
         }
         let now = Timestamp::now();
         let back = Duration::from_secs(u64::from(days - 1) * 24 * 3600);

@@ -126,7 +126,7 @@ pub struct Daemon {
 }
 
 /// Longest onboarding text that is shown.
-const LONGEST_PROMPT: u64 = 64 * 1024;
+const MAX_PROMPT_LEN: u64 = 64 * 1024;
 
 /// Reads where a workspace stands.
 ///
@@ -146,7 +146,7 @@ pub fn status(request: &StatusRequest<'_>) -> Result<StatusReport, FileError> {
         port: port.unwrap_or(settings.runtime.port),
     };
     let prompt =
-        if needed { nexus_base::file::read_text(&layout.bootstrap_md(), LONGEST_PROMPT).ok() } else { None };
+        if needed { nexus_base::file::read_text(&layout.bootstrap_md(), MAX_PROMPT_LEN).ok() } else { None };
     // Whatever is wrong with the database is the doctor's to say.
     let approvals = Store::open_questions(&layout.data(), Timestamp::now()).ok();
     let approvals = approvals.map(|open| Approvals { waiting: open.all, held_messages: open.held_messages });

@@ -8,7 +8,7 @@ use std::time::Duration;
 use axum::extract::ws::{CloseFrame, Message, WebSocket};
 use futures_util::SinkExt;
 use futures_util::stream::SplitSink;
-use nexus_protocol::ws::{MOST_BUFFERED, ServerFrame};
+use nexus_protocol::ws::{MAX_BUFFERED, ServerFrame};
 use tokio::sync::mpsc;
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
@@ -73,7 +73,7 @@ impl Outgoing {
     fn push(&self, message: Message) {
         let length = length(&message);
         let waiting = self.state.waiting.fetch_add(length, Ordering::AcqRel) + length;
-        if waiting > MOST_BUFFERED {
+        if waiting > MAX_BUFFERED {
             self.state.slow.cancel();
             return;
         }

@@ -25,9 +25,9 @@ use crate::meters::Meters;
 use crate::routes::{Shared, short};
 
 /// Calls of one socket that wait for something at the same time.
-const MOST_WAITING: usize = 64;
+const MAX_WAITING: usize = 64;
 /// Malformed frames one socket may send.
-const MOST_MISTAKES: u32 = 16;
+const MAX_MISTAKES: u32 = 16;
 
 /// A socket whose caller is known.
 pub(super) struct Session<D> {
@@ -125,7 +125,7 @@ impl<D: Daemon> Session<D> {
             Err(error) => {
                 self.mistakes += 1;
                 self.answer(error.to_response());
-                if self.mistakes >= MOST_MISTAKES { Err(Goodbye::TOO_MANY_MISTAKES) } else { Ok(()) }
+                if self.mistakes >= MAX_MISTAKES { Err(Goodbye::TOO_MANY_MISTAKES) } else { Ok(()) }
             }
         }
     }
@@ -177,8 +177,8 @@ impl<D: Daemon> Session<D> {
     }
 
     fn wait(&mut self, id: String, method: Method, params: Option<Value>) {
-        if self.waits.len() >= MOST_WAITING {
-            let message = format!("{MOST_WAITING} calls of this connection are waiting already");
+        if self.waits.len() >= MAX_WAITING {
+            let message = format!("{MAX_WAITING} calls of this connection are waiting already");
             return self.answer(failed(id, ErrorCode::Unavailable, &message));
         }
         let (daemon, caller, outgoing) =
@@ -246,7 +246,7 @@ pub(super) fn mistake_of(error: &axum::Error) -> Option<(ResponseFrame, Goodbye)
     let text = error.to_string();
     // The library's error is a string to us; its three causes are told apart by their wording.
     if text.contains("too long") || text.contains("Space limit") || text.contains("too big") {
-        let error = FrameError::TooLong { length: nexus_protocol::ws::LONGEST_FRAME + 1 };
+        let error = FrameError::TooLong { length: nexus_protocol::ws::MAX_FRAME_LEN + 1 };
         return Some((error.to_response(), Goodbye::TOO_LONG));
     }
     if text.contains("UTF-8") {

@@ -8,7 +8,7 @@ use crate::error::StoreError;
 use crate::writer::Sync;
 
 /// Prompts that are kept; the oldest go first.
-const MOST: u32 = 500;
+const MAX_COUNT: u32 = 500;
 
 impl Agents {
     /// Keeps a prompt under its id, unless it is there.
@@ -26,7 +26,7 @@ impl Agents {
                     .prepare_cached(
                         "DELETE FROM prompts WHERE rowid <= (SELECT MAX(rowid) FROM prompts) - ?1",
                     )?
-                    .execute([MOST])?;
+                    .execute([MAX_COUNT])?;
                 failpoint::hit("turn.prompt.before_commit");
                 Ok(())
             })

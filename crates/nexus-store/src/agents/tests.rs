@@ -14,7 +14,7 @@ use super::{claim, dispatch, finish, outbox, queue, rows, view};
 const OLD: u32 = 3_000;
 /// Steps of SQLite's machine that any single question may take, in units of the counter below.
 const STEP: i32 = 10;
-const MOST: u32 = 300;
+const MAX_COUNT: u32 = 300;
 
 fn old_conversation() -> Connection {
     let connection = Connection::open_in_memory().unwrap();
@@ -64,7 +64,7 @@ fn check<T>(
     let answer = ask(connection).unwrap();
     connection.progress_handler(0, None::<fn() -> bool>).unwrap();
     let steps = steps.load(Ordering::Relaxed);
-    assert!(steps <= MOST, "{what} took {steps} times {STEP} steps: does it look at every row?");
+    assert!(steps <= MAX_COUNT, "{what} took {steps} times {STEP} steps: does it look at every row?");
     answer
 }
 

@@ -11,7 +11,7 @@ const RUN: usize = 256;
 /// Single vectors from which on runs are made of them.
 const MANY_LOOSE: usize = 2 * RUN;
 /// Most runs made at once of vectors that stand one by one.
-const MOST_AT_ONCE: usize = 64;
+const MAX_AT_ONCE: usize = 64;
 /// Bytes of one mark.
 const MARK: usize = 28;
 /// Audience of a vector that was forgotten.
@@ -96,7 +96,7 @@ fn pack(connection: &Connection, kind: VectorKind) -> Result<usize, StoreError> 
     let mut statement = connection.prepare_cached(
         "SELECT row, audience, at, speaker, vector FROM vectors WHERE kind = ?1 ORDER BY row LIMIT ?2",
     )?;
-    let most = i64::try_from(RUN * MOST_AT_ONCE).unwrap_or(i64::MAX);
+    let most = i64::try_from(RUN * MAX_AT_ONCE).unwrap_or(i64::MAX);
     let rows = statement.query_map(params![kind, most], |row| {
         Ok(StoredVector {
             row: row.get(0)?,

@@ -18,7 +18,7 @@ const BEFORE_WEIGHT: f64 = 0.7;
 /// Most words too short for an index that one query looks for.
 const SHORT_WORDS: usize = 4;
 /// Most rows one call hands out.
-const MOST_ROWS: u32 = 4096;
+const MAX_ROWS: u32 = 4096;
 
 /// Which turns are looked at. What is left out is left out before anything is ranked.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -98,7 +98,7 @@ impl Events {
         filter: TurnFilter,
         limit: u32,
     ) -> Result<Vec<TurnHit>, StoreError> {
-        self.database.read(move |connection| find(connection, &words, &filter, limit.min(MOST_ROWS))).await
+        self.database.read(move |connection| find(connection, &words, &filter, limit.min(MAX_ROWS))).await
     }
 
     /// Returns the turns of these rows, in no particular order.
@@ -122,7 +122,7 @@ impl Events {
         self.database
             .read(move |connection| {
                 let sql = format!("{SELECT} WHERE turns.row > ?1 ORDER BY turns.row LIMIT ?2");
-                turns(connection, &sql, params![row, limit.min(MOST_ROWS)])
+                turns(connection, &sql, params![row, limit.min(MAX_ROWS)])
             })
             .await
     }
@@ -176,7 +176,7 @@ impl Events {
                         ON events.row = turns.row WHERE events.id = ?1)
                      ORDER BY turns.row LIMIT ?2",
                 )?;
-                let rows = statement.query_map(params![event.as_str(), MOST_ROWS], |row| {
+                let rows = statement.query_map(params![event.as_str(), MAX_ROWS], |row| {
                     Ok((EventId::new(row.get::<_, String>(0)?), moment(row, "said_at")?))
                 })?;
                 Ok(rows.collect::<rusqlite::Result<_>>()?)

@@ -15,7 +15,7 @@ use super::{Gate, Shared, wire};
 /// Time between two looks at a held connection.
 const LOOK: Duration = Duration::from_millis(2);
 /// Largest body that is read.
-const LARGEST_BODY: usize = 64 * 1024 * 1024;
+const MAX_BODY_SIZE: usize = 64 * 1024 * 1024;
 
 /// Why a reply was not given to its end.
 enum Broken {
@@ -69,7 +69,7 @@ fn read(reader: &mut BufReader<&TcpStream>) -> Option<Asked> {
     }
     let length = headers.iter().find(|(name, _)| name == "content-length");
     let length: usize = length.and_then(|(_, value)| value.parse().ok()).unwrap_or(0);
-    assert!(length <= LARGEST_BODY, "a request of {length} bytes");
+    assert!(length <= MAX_BODY_SIZE, "a request of {length} bytes");
     let mut bytes = vec![0; length];
     reader.read_exact(&mut bytes).ok()?;
     let path = path.trim_end_matches('/').to_owned();

@@ -12,10 +12,10 @@ use nexus_workspace::Layout;
 use serde::Serialize;
 
 use super::snapshot::image_now;
-use super::{Author, Changes, Entry, Image, LONGEST_FILE, Record, keep};
+use super::{Author, Changes, Entry, Image, MAX_FILE_LEN, Record, keep};
 
 /// The longest record read.
-const LONGEST_RECORD: u64 = 8 * 1024 * 1024;
+const MAX_RECORD_LEN: u64 = 8 * 1024 * 1024;
 /// The most lines of a difference shown.
 const SHOWN_LINES: usize = 40;
 
@@ -232,7 +232,7 @@ impl Changes {
             let name = name.to_string_lossy().into_owned();
             let Some(id) = name.strip_suffix(".json") else { continue };
             let path = Path::new(run).join(&name);
-            let text = self.jail.read(&path, LONGEST_RECORD)?;
+            let text = self.jail.read(&path, MAX_RECORD_LEN)?;
             let record: Record = serde_json::from_slice(&text).map_err(|error| UndoError::Damaged {
                 path: self.jail.root().join(&path),
                 reason: error.to_string(),
@@ -316,13 +316,13 @@ fn uncovered(records: &[(String, Record)]) -> Vec<String> {
 
 fn content_of(run: &Jail, image: &Image) -> Result<Vec<u8>, JailError> {
     match image {
-        Image::Content { hash, .. } => run.read(Path::new("files").join(hash), LONGEST_FILE),
+        Image::Content { hash, .. } => run.read(Path::new("files").join(hash), MAX_FILE_LEN),
         Image::Absent | Image::NotKept | Image::Unknown => Ok(Vec::new()),
     }
 }
 
 fn read(jail: &Jail, inside: &Path) -> Vec<u8> {
-    jail.read(inside, LONGEST_FILE).unwrap_or_default()
+    jail.read(inside, MAX_FILE_LEN).unwrap_or_default()
 }
 
 /// Shows what differs, without what is the same at both ends.

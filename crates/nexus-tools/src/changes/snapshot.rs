@@ -9,11 +9,11 @@ use nexus_base::file::Durability;
 use nexus_base::id::{RequestId, ToolCallId, new_ulid};
 use nexus_base::jail::{EntryKind, Jail, JailError};
 
-use super::{Author, Changes, Entry, Image, LONGEST_FILE, Record, hash_of, store};
+use super::{Author, Changes, Entry, Image, MAX_FILE_LEN, Record, hash_of, store};
 
 /// The most files and bytes of a folder that is kept before a command.
-const MOST_FILES: usize = 2_000;
-const MOST_BYTES: u64 = 16 * 1024 * 1024;
+const MAX_FILES: usize = 2_000;
+const MAX_BYTES: u64 = 16 * 1024 * 1024;
 /// Folders that hold what programs make and can make again.
 const GENERATED: &[&str] = &[".git", "node_modules", "target", "__pycache__", ".venv", ".mypy_cache", ".tox"];
 
@@ -76,7 +76,7 @@ impl Changes {
         let names = records.list(".").ok()?.into_iter().map(|entry| PathBuf::from(&entry.name));
         let record = names
             .filter(|name| name.extension().is_some_and(|extension| extension == "json"))
-            .filter_map(|name| serde_json::from_slice(&records.read(&name, LONGEST_FILE).ok()?).ok())
+            .filter_map(|name| serde_json::from_slice(&records.read(&name, MAX_FILE_LEN).ok()?).ok())
             .find(|record: &Record| record.call == call.as_str())?;
         let jail = Jail::open(folder).ok().filter(|_| record.uncovered.is_none())?;
         let before: BTreeMap<&Path, &Image> =
@@ -91,7 +91,7 @@ impl Changes {
 
 impl Snapshot {
     fn keep(&mut self, run: &Jail, jail: &Jail, inside: PathBuf, mode: u32) -> Result<(), JailError> {
-        let image = match jail.read(&inside, LONGEST_FILE) {
+        let image = match jail.read(&inside, MAX_FILE_LEN) {
             Ok(content) => {
                 let hash = hash_of(&content);
                 if run.metadata(Path::new("files").join(&hash)).is_err() {
@@ -168,7 +168,7 @@ impl Snapshot {
 
 /// Returns what a file is now.
 pub(super) fn image_now(jail: &Jail, inside: &Path) -> Image {
-    match (jail.metadata(inside), jail.read(inside, LONGEST_FILE)) {
+    match (jail.metadata(inside), jail.read(inside, MAX_FILE_LEN)) {
         (Ok(found), Ok(content)) => Image::Content { hash: hash_of(&content), mode: found.mode & 0o777 },
         (Err(error), _) if error.is_not_found() => Image::Absent,
         (Err(JailError::NotAFolder { .. }), _) => Image::Absent,
@@ -199,11 +199,11 @@ fn files_of(jail: &Jail) -> Result<Vec<(PathBuf, u32)>, String> {
                 }
                 EntryKind::Symlink | EntryKind::Other => {}
             }
-            if files.len() + folders.len() > MOST_FILES || bytes > MOST_BYTES {
+            if files.len() + folders.len() > MAX_FILES || bytes > MAX_BYTES {
                 return Err(format!(
-                    "the task folder has more than {MOST_FILES} files or {} MB, so what commands change in it is not \
+                    "the task folder has more than {MAX_FILES} files or {} MB, so what commands change in it is not \
                      kept",
-                    MOST_BYTES / (1024 * 1024)
+                    MAX_BYTES / (1024 * 1024)
                 ));
             }
         }

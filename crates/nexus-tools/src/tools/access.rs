@@ -17,7 +17,7 @@ use nexus_workspace::Layout;
 const OWN_NAMES: &[&str] = &["skills", "AGENTS.md", "BOOT.md"];
 
 /// The longest path taken from a model.
-const LONGEST_PATH: usize = 4096;
+const MAX_PATH_LEN: usize = 4096;
 
 /// What may be done with what a grant covers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -296,7 +296,7 @@ impl FileAccess {
         if text.is_empty() {
             return Err(format!("the path is empty. {self}"));
         }
-        if text.len() > LONGEST_PATH || text.contains('\0') {
+        if text.len() > MAX_PATH_LEN || text.contains('\0') {
             return Err("the path is too long or holds a NUL character".to_owned());
         }
         if text == "~" || text.starts_with("~/") {

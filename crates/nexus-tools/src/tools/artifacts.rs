@@ -22,11 +22,11 @@ const SHOWN: usize = 32 * 1024;
 /// How many of them are the beginning.
 const SHOWN_HEAD: usize = 20 * 1024;
 /// The longest text kept; the rest of a longer one is gone, and the file says so.
-const LONGEST: usize = 8 * 1024 * 1024;
+const MAX_WAIT: usize = 8 * 1024 * 1024;
 /// The most files kept.
-const MOST_FILES: usize = 200;
+const MAX_FILES: usize = 200;
 /// The most bytes kept in all.
-const MOST_BYTES: u64 = 64 * 1024 * 1024;
+const MAX_BYTES: u64 = 64 * 1024 * 1024;
 /// Length of an id.
 const ID_LENGTH: usize = 26;
 /// Ends of file names: words nobody vouches for stay marked.
@@ -93,7 +93,7 @@ impl Artifacts {
     /// It cannot be written.
     pub fn keep(&self, text: &str, untrusted: bool) -> Result<String, JailError> {
         let id = new_ulid();
-        let (kept, was_cut) = cut(text, LONGEST);
+        let (kept, was_cut) = cut(text, MAX_WAIT);
         let mut content = kept.to_owned();
         if was_cut {
             content.push_str(&format!("\n[{} more bytes were not kept]\n", text.len() - kept.len()));
@@ -130,7 +130,7 @@ impl Artifacts {
         let mut bytes = 0;
         for (number, entry) in entries.iter().enumerate() {
             bytes += entry.len;
-            if number >= MOST_FILES || bytes > MOST_BYTES {
+            if number >= MAX_FILES || bytes > MAX_BYTES {
                 // What cannot be removed now is tried again with the next one.
                 let _ = self.jail.remove_file(PathBuf::from(&entry.name));
             }
@@ -190,10 +190,10 @@ mod tests {
             assert!(artifacts.open(name).unwrap_err().contains("is not the name"), "{name}");
         }
         let first = artifacts.keep("first", false).unwrap();
-        for number in 0..MOST_FILES {
+        for number in 0..MAX_FILES {
             artifacts.keep(&number.to_string(), false).unwrap();
         }
-        assert_eq!(std::fs::read_dir(folder.path().join("state/artifacts")).unwrap().count(), MOST_FILES);
+        assert_eq!(std::fs::read_dir(folder.path().join("state/artifacts")).unwrap().count(), MAX_FILES);
         assert!(artifacts.open(&format!("{SCHEME}{first}")).unwrap_err().contains("not kept any more"));
     }
 }

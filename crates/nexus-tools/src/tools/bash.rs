@@ -26,7 +26,7 @@ pub(super) const NAME: &str = "bash";
 /// How long a command runs when the model does not say.
 const DEFAULT_TIMEOUT: Duration = Duration::from_secs(120);
 /// The longest a command may run.
-const LONGEST_TIMEOUT: Duration = Duration::from_secs(600);
+const MAX_TIMEOUT: Duration = Duration::from_secs(600);
 /// The longest command taken.
 const COMMAND_LIMIT: usize = 64 * 1024;
 /// The most bytes kept of each output stream; what of them the model sees at once is decided above.
@@ -88,7 +88,7 @@ async fn run(
     }
     let timeout = arguments
         .optional_number("timeout_ms")?
-        .map_or(DEFAULT_TIMEOUT, |wanted| Duration::from_millis(wanted.max(1)).min(LONGEST_TIMEOUT));
+        .map_or(DEFAULT_TIMEOUT, |wanted| Duration::from_millis(wanted.max(1)).min(MAX_TIMEOUT));
     let terms = terms(shell, command, arguments.switch("network")?, scope).await?;
     let profile = shell.profile(terms);
     let confinement = confinement(shell, command, &profile, scope).await?;
@@ -293,7 +293,7 @@ fn render(outcome: &Outcome, timeout: Duration, remedy: Option<&str>) -> String 
             text,
             "[ended after {} ms, its timeout; raise timeout_ms (at most {}) or do less at once]",
             timeout.as_millis(),
-            LONGEST_TIMEOUT.as_millis()
+            MAX_TIMEOUT.as_millis()
         ),
         Status::Cancelled => write!(text, "[cancelled after {seconds:.1} s]"),
     };

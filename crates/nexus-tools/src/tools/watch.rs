@@ -12,7 +12,7 @@ use crate::marks::{FileMarks, Known, Mark, Marker, covering, source};
 use crate::scope::Scope;
 
 /// The longest changed file compared with marked ones.
-const LONGEST_FILE: u64 = 512 * 1024;
+const MAX_FILE_LEN: u64 = 512 * 1024;
 
 /// What is watched while one command runs.
 pub(super) struct Watch<'a> {
@@ -106,7 +106,7 @@ impl<'a> Watch<'a> {
         let Ok(jail) = Jail::open(self.folder) else { return Ok(()) };
         for path in changed {
             let inside = path.strip_prefix(self.folder).unwrap_or(&path);
-            let content = jail.read(inside, LONGEST_FILE).unwrap_or_default();
+            let content = jail.read(inside, MAX_FILE_LEN).unwrap_or_default();
             if let Some(mark) = known.repeated_in(&content)
                 && mark.path != path
             {

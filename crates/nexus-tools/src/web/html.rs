@@ -37,9 +37,9 @@ const BLOCKS: &[&str] = &[
     "fieldset",
 ];
 /// The most links taken from one page.
-const MOST_LINKS: usize = 2_000;
+const MAX_LINKS: usize = 2_000;
 /// The longest tag looked at.
-const LONGEST_TAG: usize = 16 * 1024;
+const MAX_TAG_LEN: usize = 16 * 1024;
 
 /// A page as text.
 #[derive(Debug, Default, PartialEq, Eq)]
@@ -144,7 +144,7 @@ impl Reader {
         let Some((target, start)) = self.link.take() else { return };
         let has_words = self.page.text.get(start..).is_some_and(|words| !words.trim().is_empty());
         let leads_on = !target.is_empty() && !target.starts_with('#') && !target.starts_with("javascript:");
-        if leads_on && self.page.links.len() < MOST_LINKS {
+        if leads_on && self.page.links.len() < MAX_LINKS {
             if has_words && (target.starts_with("http://") || target.starts_with("https://")) {
                 self.page.text.push_str(&format!(" ({target})"));
             }
@@ -165,7 +165,7 @@ struct Tag<'a> {
 
 impl<'a> Tag<'a> {
     fn read(text: &'a str) -> Option<Self> {
-        let window = &text[..text.floor_char_boundary(LONGEST_TAG)];
+        let window = &text[..text.floor_char_boundary(MAX_TAG_LEN)];
         let closes = window[1..].starts_with('/');
         let start = if closes { 2 } else { 1 };
         let first = window[start..].chars().next()?;

@@ -16,9 +16,9 @@ use crate::scope::{Done, Scope};
 
 /// Results given when the model does not say, and at most.
 const DEFAULT_COUNT: u64 = 8;
-const MOST_COUNT: u64 = 20;
+const MAX_COUNT: u64 = 20;
 /// The longest question taken, in bytes; the service takes no more.
-const LONGEST_QUERY: usize = 400;
+const MAX_QUERY_LEN: usize = 400;
 /// The most bytes of an answer.
 const BODY_LIMIT: usize = 1024 * 1024;
 const DEADLINE: Duration = Duration::from_secs(20);
@@ -76,11 +76,11 @@ impl Search {
 
     async fn ask(&self, net: &Net, arguments: &Value) -> Result<(String, Vec<Found>), String> {
         let query = arguments.get("query").and_then(Value::as_str).map(str::trim).unwrap_or_default();
-        if query.is_empty() || query.len() > LONGEST_QUERY {
-            return Err(format!("web_search needs `query` of 1 to {LONGEST_QUERY} bytes"));
+        if query.is_empty() || query.len() > MAX_QUERY_LEN {
+            return Err(format!("web_search needs `query` of 1 to {MAX_QUERY_LEN} bytes"));
         }
         let count =
-            arguments.get("count").and_then(Value::as_u64).unwrap_or(DEFAULT_COUNT).clamp(1, MOST_COUNT);
+            arguments.get("count").and_then(Value::as_u64).unwrap_or(DEFAULT_COUNT).clamp(1, MAX_COUNT);
         let key = (self.key)().await?;
         let address =
             with_query(&self.base.join("res/v1/web/search"), &[("q", query), ("count", &count.to_string())])

@@ -11,15 +11,15 @@ use super::error::Problem;
 use super::field::{FIELDS, Field, Kind, Needs, TOLERATED_SECTIONS, find};
 
 /// Shortest owner's token: 128 bits in base 64.
-const SHORTEST_TOKEN: usize = 22;
+const MIN_TOKEN_LEN: usize = 22;
 /// Longest owner's token.
-const LONGEST_TOKEN: usize = 512;
+const MAX_TOKEN_LEN: usize = 512;
 /// Shortest text under a secret-sounding name that counts as a secret.
-const SHORTEST_LITERAL: usize = 16;
+const MIN_LITERAL_LEN: usize = 16;
 /// Longest item of a list of texts.
-const LONGEST_ITEM: usize = 500;
+const MAX_ITEM_LEN: usize = 500;
 /// Longest web address.
-const LONGEST_ADDRESS: usize = 2_000;
+const MAX_ADDRESS_LEN: usize = 2_000;
 
 /// How a warning about a wrong value ends.
 pub(super) const DEFAULT_USED: &str = "; the default is used";
@@ -80,7 +80,7 @@ pub(crate) fn check_value(field: &Field, key: &str, value: &Value) -> Result<(),
         Kind::Texts { most } => {
             let fits = value.as_array().is_some_and(|items| {
                 items.len() <= most
-                    && items.iter().all(|item| item.as_str().is_some_and(|text| is_plain(text, LONGEST_ITEM)))
+                    && items.iter().all(|item| item.as_str().is_some_and(|text| is_plain(text, MAX_ITEM_LEN)))
             });
             if fits {
                 Ok(())
@@ -185,13 +185,13 @@ fn check_token(key: &str, value: &Value) -> Result<(), Problem> {
     if text == PLACEHOLDER {
         return Err(Problem::new(key, "is only the placeholder of a copy", fix));
     }
-    let is_usable = (SHORTEST_TOKEN..=LONGEST_TOKEN).contains(&text.len())
+    let is_usable = (MIN_TOKEN_LEN..=MAX_TOKEN_LEN).contains(&text.len())
         && text.bytes().all(|byte| byte.is_ascii_graphic());
     if is_usable {
         return Ok(());
     }
     let message =
-        format!("must be {SHORTEST_TOKEN} to {LONGEST_TOKEN} printable ASCII characters without spaces");
+        format!("must be {MIN_TOKEN_LEN} to {MAX_TOKEN_LEN} printable ASCII characters without spaces");
     Err(Problem::new(key, message, fix))
 }
 
@@ -231,7 +231,7 @@ fn is_literal_secret(name: &str, text: &str) -> bool {
         ["apikey", "token", "secret", "password", "passwd"].iter().any(|end| squeezed.ends_with(end));
     // References such as `$VAR`, `env:VAR` or `service/account` are what we ask for instead.
     sounds_secret
-        && text.len() >= SHORTEST_LITERAL
+        && text.len() >= MIN_LITERAL_LEN
         && !text.contains(|letter: char| matches!(letter, '/' | ':' | '$') || letter.is_whitespace())
 }
 
@@ -241,7 +241,7 @@ fn is_plain(text: &str, longest: usize) -> bool {
 
 fn is_address(text: &str) -> bool {
     let rest = text.strip_prefix("https://").or_else(|| text.strip_prefix("http://"));
-    text.len() <= LONGEST_ADDRESS
+    text.len() <= MAX_ADDRESS_LEN
         && rest.is_some_and(|rest| {
             let host = rest.split('/').next().unwrap_or_default();
             !host.is_empty()

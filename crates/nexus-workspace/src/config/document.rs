@@ -7,11 +7,11 @@ use serde_json::{Map, Value};
 use super::error::ConfigError;
 
 /// Largest document that is read, in bytes.
-pub const LARGEST_DOCUMENT: u64 = 256 * 1024;
+pub const MAX_DOCUMENT_SIZE: u64 = 256 * 1024;
 /// Longest dotted path, in bytes.
-const LONGEST_KEY: usize = 256;
+const MAX_KEY_LEN: usize = 256;
 /// Most parts of a dotted path.
-const MOST_PARTS: usize = 8;
+const MAX_PARTS: usize = 8;
 
 /// A configuration as it stands in the file, not yet checked.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -89,11 +89,11 @@ impl Document {
 }
 
 fn split(key: &str) -> Result<Vec<&str>, ConfigError> {
-    if key.len() > LONGEST_KEY {
+    if key.len() > MAX_KEY_LEN {
         return Err(bad_key(key, "it is too long"));
     }
     let parts: Vec<&str> = key.split('.').collect();
-    if parts.len() > MOST_PARTS {
+    if parts.len() > MAX_PARTS {
         return Err(bad_key(key, "it has too many parts"));
     }
     if parts.iter().any(|part| part.is_empty()) {

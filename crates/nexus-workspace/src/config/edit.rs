@@ -20,15 +20,15 @@ const TOKEN_KEY: &str = "runtime.auth.token";
 /// Random bytes in the owner's token.
 const TOKEN_BYTES: usize = 24;
 /// Longest value given on a command line, in bytes.
-const LONGEST_VALUE: usize = 64 * 1024;
+const MAX_VALUE_LEN: usize = 64 * 1024;
 
 /// Reads a value as typed: JSON where it parses and the key is not plain text, else the text itself.
 ///
 /// # Errors
 /// The value is too long.
 pub fn parse_value(key: &str, text: &str) -> Result<Value, ConfigError> {
-    if text.len() > LONGEST_VALUE {
-        let message = format!("is longer than {LONGEST_VALUE} bytes");
+    if text.len() > MAX_VALUE_LEN {
+        let message = format!("is longer than {MAX_VALUE_LEN} bytes");
         return Err(invalid(Problem::new(key, message, "shorten it, or edit the file by hand")));
     }
     let parsed = serde_json::from_str::<Value>(text).ok();
@@ -110,7 +110,7 @@ pub fn keep_last_good(layout: &Layout, document: &Document) -> Result<(), Config
     let path = layout.config_last_good();
     let text = copy.render();
     // Every start calls this; an unchanged file is not worth a sync.
-    if file::read_text(&path, super::document::LARGEST_DOCUMENT).is_ok_and(|present| present == text) {
+    if file::read_text(&path, super::document::MAX_DOCUMENT_SIZE).is_ok_and(|present| present == text) {
         return Ok(());
     }
     Ok(file::replace(&path, text.as_bytes(), 0o600, Durability::PowerLoss)?)

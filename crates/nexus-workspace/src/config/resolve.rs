@@ -9,7 +9,7 @@ use serde::Serialize;
 use serde_json::{Map, Value, json};
 
 use super::check::{Standing, check, check_value};
-use super::document::{Document, LARGEST_DOCUMENT};
+use super::document::{Document, MAX_DOCUMENT_SIZE};
 use super::error::{ConfigError, Problem};
 use super::field::{FIELDS, Field, find};
 use super::settings::Settings;
@@ -154,7 +154,7 @@ pub fn resolve(document: Document, trust: Trust, overrides: &Overrides<'_>) -> R
 
 pub(super) fn read(layout: &Layout) -> Result<Document, ConfigError> {
     let path = layout.config();
-    match read_text(path, LARGEST_DOCUMENT) {
+    match read_text(path, MAX_DOCUMENT_SIZE) {
         Ok(text) => Document::parse(&text, path),
         Err(error) if error.source.kind() == std::io::ErrorKind::NotFound => {
             Err(ConfigError::Missing { path: path.to_owned() })

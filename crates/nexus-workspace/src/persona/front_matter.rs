@@ -1,9 +1,9 @@
 //! Front matter of identity files: `key: value` lines between two `---` lines, and no more of YAML.
 
 /// Most lines looked at for the closing `---`.
-const MOST_LINES: usize = 64;
+const MAX_LINES: usize = 64;
 /// Longest key or value kept, in bytes.
-const LONGEST_VALUE: usize = 500;
+const MAX_VALUE_LEN: usize = 500;
 
 /// The pairs at the head of a file, in their order.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -23,7 +23,7 @@ impl FrontMatter {
         }
         let mut pairs = Vec::new();
         let mut position = 0;
-        for line in rest.1.split_inclusive('\n').take(MOST_LINES) {
+        for line in rest.1.split_inclusive('\n').take(MAX_LINES) {
             position += line.len();
             let line = line.trim_end();
             if line == "---" {
@@ -66,5 +66,5 @@ fn unquote(value: &str) -> &str {
 }
 
 fn shorten(text: &str) -> &str {
-    &text[..text.floor_char_boundary(LONGEST_VALUE)]
+    &text[..text.floor_char_boundary(MAX_VALUE_LEN)]
 }

@@ -6,7 +6,7 @@ use std::time::SystemTime;
 
 use nexus_base::file::{FileError, read_text};
 
-use super::{LARGEST_FILE, is_file_inside, is_template};
+use super::{MAX_FILE_SIZE, is_file_inside, is_template};
 use crate::Layout;
 use crate::folder::subfolders;
 
@@ -118,5 +118,5 @@ fn list(files: &[String]) -> String {
 }
 
 fn is_written(layout: &Layout, path: &Path) -> Result<bool, FileError> {
-    Ok(is_file_inside(path, layout) && !is_template(&read_text(path, LARGEST_FILE)?))
+    Ok(is_file_inside(path, layout) && !is_template(&read_text(path, MAX_FILE_SIZE)?))
 }

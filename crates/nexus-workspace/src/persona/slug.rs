@@ -5,7 +5,7 @@ use std::fmt;
 use serde::Serialize;
 
 /// Longest slug, in bytes.
-pub const LONGEST_SLUG: usize = 64;
+pub const MAX_SLUG_LEN: usize = 64;
 
 /// A name that is safe as a folder name everywhere.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
@@ -17,7 +17,7 @@ impl Slug {
     pub fn from_name(name: &str) -> Option<Self> {
         let mut slug = String::new();
         for letter in name.chars() {
-            if slug.len() >= LONGEST_SLUG {
+            if slug.len() >= MAX_SLUG_LEN {
                 break;
             }
             if letter.is_ascii_alphanumeric() {

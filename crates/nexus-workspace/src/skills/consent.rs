@@ -15,7 +15,7 @@ use crate::Layout;
 use crate::trust::{self, TrustError, TrustFolder};
 
 /// Largest record that is read.
-const LARGEST_RECORD: u64 = 1024 * 1024;
+const MAX_RECORD_SIZE: u64 = 1024 * 1024;
 
 /// Whether the owner accepted a skill as it is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
@@ -85,7 +85,7 @@ pub fn accept(
 }
 
 fn read(path: &std::path::Path) -> Record {
-    file::read_text(path, LARGEST_RECORD)
+    file::read_text(path, MAX_RECORD_SIZE)
         .ok()
         .and_then(|text| serde_json::from_str(&text).ok())
         .unwrap_or_default()

@@ -7,13 +7,13 @@ use serde::Serialize;
 use serde_json::{Map, Value};
 
 /// Most lines of front matter.
-const MOST_LINES: usize = 400;
+const MAX_LINES: usize = 400;
 /// Deepest nesting.
-const DEEPEST: usize = 8;
+const MAX_DEPTH: usize = 8;
 /// Longest text of one value, in bytes.
-const LONGEST_VALUE: usize = 2_000;
+const MAX_VALUE_LEN: usize = 2_000;
 /// Most names in one list.
-const MOST_NAMES: usize = 64;
+const MAX_NAMES: usize = 64;
 
 /// What kind of thing a skill is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
@@ -115,7 +115,7 @@ fn list(value: &Value, key: &str) -> Vec<String> {
         }
         _ => Vec::new(),
     };
-    names.into_iter().take(MOST_NAMES).collect()
+    names.into_iter().take(MAX_NAMES).collect()
 }
 
 struct Line<'a> {
@@ -131,11 +131,11 @@ fn front_matter(text: &str) -> Value {
         return empty();
     }
     let mut lines = Vec::new();
-    for line in rest.lines().take(MOST_LINES) {
+    for line in rest.lines().take(MAX_LINES) {
         let line = line.trim_end();
         if line == "---" || line == "..." {
             let mut at = 0;
-            return map(&lines, &mut at, 0, DEEPEST);
+            return map(&lines, &mut at, 0, MAX_DEPTH);
         }
         let text = line.trim_start();
         if !text.is_empty() && !text.starts_with('#') {
@@ -265,7 +265,7 @@ fn unquoted(text: &str) -> &str {
 }
 
 fn cut(text: &str) -> String {
-    text[..text.floor_char_boundary(LONGEST_VALUE)].to_owned()
+    text[..text.floor_char_boundary(MAX_VALUE_LEN)].to_owned()
 }
 
 #[cfg(test)]

@@ -13,13 +13,13 @@ use sha2::{Digest, Sha256};
 use super::suspicion::{self, Suspicion};
 
 /// Most files of one skill.
-const MOST_FILES: usize = 2_000;
+const MAX_FILES: usize = 2_000;
 /// Most bytes of one skill.
-const LARGEST_SKILL: u64 = 64 * 1024 * 1024;
+const MAX_SKILL_SIZE: u64 = 64 * 1024 * 1024;
 /// Deepest folder.
-const DEEPEST: usize = 16;
+const MAX_DEPTH: usize = 16;
 /// Largest file whose text is looked at.
-const LARGEST_TEXT: usize = 1024 * 1024;
+const MAX_TEXT_SIZE: usize = 1024 * 1024;
 
 /// What a file is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
@@ -79,7 +79,7 @@ pub fn inspect(folder: &Path) -> Result<Inspection, FileError> {
         let metadata =
             std::fs::symlink_metadata(&full).map_err(|error| FileError::new("looking at", &full, error))?;
         total += metadata.len();
-        if total > LARGEST_SKILL {
+        if total > MAX_SKILL_SIZE {
             return Err(too_much(folder, "it is larger than 64 MiB"));
         }
         let looked = look(&full, &path, &metadata, &mut inspection.suspicions)?;
@@ -117,7 +117,7 @@ fn look(
         match kind {
             FileKind::Binary => suspect("is a binary that nobody can read"),
             FileKind::Text | FileKind::Script => {
-                let text = String::from_utf8_lossy(&content[..content.len().min(LARGEST_TEXT)]).into_owned();
+                let text = String::from_utf8_lossy(&content[..content.len().min(MAX_TEXT_SIZE)]).into_owned();
                 suspicions.extend(suspicion::look(path, &text));
             }
             FileKind::Data | FileKind::Link | FileKind::Special => {}
@@ -174,7 +174,7 @@ pub(super) fn listed(folder: &Path) -> Result<Vec<String>, FileError> {
 
 fn walk(root: &Path, folder: &Path, depth: usize, found: &mut Vec<String>) -> Result<(), FileError> {
     let failed = |error| FileError::new("listing", folder, error);
-    if depth > DEEPEST {
+    if depth > MAX_DEPTH {
         return Err(too_much(root, "its folders are nested too deep"));
     }
     for entry in std::fs::read_dir(folder).map_err(failed)? {
@@ -184,7 +184,7 @@ fn walk(root: &Path, folder: &Path, depth: usize, found: &mut Vec<String>) -> Re
             walk(root, &path, depth + 1, found)?;
             continue;
         }
-        if found.len() >= MOST_FILES {
+        if found.len() >= MAX_FILES {
             return Err(too_much(root, "it has more than 2000 files"));
         }
         let relative = path.strip_prefix(root).unwrap_or(&path);
@@ -197,7 +197,7 @@ fn walk(root: &Path, folder: &Path, depth: usize, found: &mut Vec<String>) -> Re
 fn read(path: &Path) -> Result<Vec<u8>, FileError> {
     let failed = |error| FileError::new("reading", path, error);
     let mut content = Vec::new();
-    file::open_read(path)?.take(LARGEST_SKILL + 1).read_to_end(&mut content).map_err(failed)?;
+    file::open_read(path)?.take(MAX_SKILL_SIZE + 1).read_to_end(&mut content).map_err(failed)?;
     Ok(content)
 }
 

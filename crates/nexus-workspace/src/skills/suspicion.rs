@@ -4,9 +4,9 @@
 use serde::Serialize;
 
 /// Longest run of base64 letters that text carries for a good reason.
-const LONGEST_BLOB: usize = 240;
+const MAX_BLOB_LEN: usize = 240;
 /// Most findings in one file.
-const MOST_FINDINGS: usize = 20;
+const MAX_FINDINGS: usize = 20;
 
 /// One thing that deserves a second look.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -48,7 +48,7 @@ pub(super) fn look(file: &str, text: &str) -> Vec<Suspicion> {
     let mut found = Vec::new();
     for (number, line) in logical_lines(text) {
         for what in judge(&line) {
-            if found.len() >= MOST_FINDINGS {
+            if found.len() >= MAX_FINDINGS {
                 return found;
             }
             found.push(Suspicion { file: file.to_owned(), line: Some(number), what });
@@ -107,7 +107,7 @@ fn judge(line: &str) -> Vec<&'static str> {
     }
     let blob = line
         .split(|letter: char| !(letter.is_ascii_alphanumeric() || "+/=".contains(letter)))
-        .any(|run| run.len() > LONGEST_BLOB && !run.bytes().all(|byte| byte.is_ascii_hexdigit()));
+        .any(|run| run.len() > MAX_BLOB_LEN && !run.bytes().all(|byte| byte.is_ascii_hexdigit()));
     if blob {
         found.push("carries a long encoded blob");
     }

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use clap::Args;
 use nexus_base::id::SessionLabel;
 use nexus_project::Project;
-use nexus_protocol::chat::LONGEST_MESSAGE;
+use nexus_protocol::chat::MAX_MESSAGE_LEN;
 
 use crate::context::Context;
 use crate::failure::{Exit, Failure, Outcome};
@@ -87,8 +87,8 @@ fn checked(message: &str) -> Result<String, Failure> {
     if message.trim().is_empty() {
         return Err(Failure::new("the message is empty").hint("nexus chat -m \"Hello\"").exit(Exit::Usage));
     }
-    if message.len() > LONGEST_MESSAGE {
-        return Err(Failure::new(format!("the message is longer than {LONGEST_MESSAGE} bytes"))
+    if message.len() > MAX_MESSAGE_LEN {
+        return Err(Failure::new(format!("the message is longer than {MAX_MESSAGE_LEN} bytes"))
             .hint("put long text into a file under home/ and ask the assistant to read it")
             .exit(Exit::Usage));
     }

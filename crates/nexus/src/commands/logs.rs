@@ -15,7 +15,7 @@ use crate::failure::{Exit, Failure, Outcome};
 use crate::output::{self, single_line};
 
 /// How far back the search for the last lines goes, in bytes.
-const LONGEST_LOOK: u64 = 4 * 1024 * 1024;
+const MAX_LOOK_LEN: u64 = 4 * 1024 * 1024;
 /// Pause between looks for new lines.
 const PAUSE: Duration = Duration::from_millis(200);
 
@@ -53,7 +53,7 @@ pub(crate) fn run(context: &Context, arguments: &Arguments) -> Outcome {
 
 fn last_lines(reader: &mut BufReader<File>, count: usize) -> std::io::Result<Vec<String>> {
     let length = reader.get_ref().metadata()?.len();
-    let start = length.saturating_sub(LONGEST_LOOK);
+    let start = length.saturating_sub(MAX_LOOK_LEN);
     reader.seek(SeekFrom::Start(start))?;
     let mut kept = std::collections::VecDeque::new();
     let mut first = start > 0;

@@ -20,9 +20,9 @@ use crate::terminal::history_file;
 pub(super) use self::way::Way;
 
 /// Longest fact taken from a command line, in bytes.
-const LONGEST_FACT: usize = 8 * 1024;
+const MAX_FACT_LEN: usize = 8 * 1024;
 /// Most items one question may bring.
-const MOST_ITEMS: usize = 200;
+const MAX_ITEMS: usize = 200;
 /// Letters of an item in a table; `--json` has all of them.
 const SHOWN: usize = 200;
 
@@ -161,7 +161,7 @@ pub(crate) fn run(context: &Context, arguments: &Arguments) -> Outcome {
         Command::Recall { query, limit, scope, budget, about, after, before, explain, json } => {
             let asked = MemoryRecall {
                 query: query.join(" "),
-                limit: Some((*limit).clamp(1, MOST_ITEMS)),
+                limit: Some((*limit).clamp(1, MAX_ITEMS)),
                 budget: Some(match budget {
                     BudgetName::Low => MemoryBudget::Low,
                     BudgetName::Mid => MemoryBudget::Mid,
@@ -180,7 +180,7 @@ pub(crate) fn run(context: &Context, arguments: &Arguments) -> Outcome {
         }
         Command::Add { text, json } => add(context, &text.join(" "), Format::from_flag(*json)),
         Command::Changes { limit, untrusted, json } => {
-            let asked = MemoryChangesOf { limit: Some((*limit).clamp(1, MOST_ITEMS)), untrusted: *untrusted };
+            let asked = MemoryChangesOf { limit: Some((*limit).clamp(1, MAX_ITEMS)), untrusted: *untrusted };
             changes(&Way::to_read(context)?.changes(asked)?, Format::from_flag(*json))
         }
         Command::Entities { json } => entities(context, Format::from_flag(*json)),
@@ -246,8 +246,8 @@ fn changes(found: &MemoryFound, format: Format) -> Outcome {
 }
 
 fn add(context: &Context, text: &str, format: Format) -> Outcome {
-    if text.trim().is_empty() || text.len() > LONGEST_FACT {
-        return Err(Failure::new(format!("a fact has between 1 and {LONGEST_FACT} bytes")).exit(Exit::Usage));
+    if text.trim().is_empty() || text.len() > MAX_FACT_LEN {
+        return Err(Failure::new(format!("a fact has between 1 and {MAX_FACT_LEN} bytes")).exit(Exit::Usage));
     }
     let added = Way::to_write(context)?.add(MemoryAdd { text: text.to_owned(), by_agent: false })?;
     match format {

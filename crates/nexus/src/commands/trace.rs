@@ -10,9 +10,9 @@ use crate::failure::{Exit, Failure, Outcome};
 use crate::output::{self, Format, shorten};
 
 /// Longest piece of what was asked, answered or passed to a tool.
-const LONGEST_TEXT: usize = 160;
+const MAX_TEXT_LEN: usize = 160;
 /// Deepest level drawn; deeper ones are counted.
-const DEEPEST: usize = 16;
+const MAX_DEPTH: usize = 16;
 
 /// Arguments of `nexus trace`.
 #[derive(Debug, Args)]
@@ -120,7 +120,7 @@ fn draw(view: &RequestView, lead: &str, margin: &str, depth: usize, text: &mut S
     for line in details(view) {
         put(&inner, &line);
     }
-    if depth >= DEEPEST && has_children {
+    if depth >= MAX_DEPTH && has_children {
         put(margin, &format!("└─ {} more below", view.children.len()));
         return;
     }
@@ -150,17 +150,17 @@ fn headline(view: &RequestView) -> String {
 fn details(view: &RequestView) -> Vec<String> {
     let mut lines = Vec::new();
     if let Some(session) = &view.session {
-        lines.push(format!("session   {}", shorten(session.as_str(), LONGEST_TEXT)));
+        lines.push(format!("session   {}", shorten(session.as_str(), MAX_TEXT_LEN)));
     }
     if !view.input.is_empty() {
-        lines.push(format!("asked     {}", shorten(&view.input, LONGEST_TEXT)));
+        lines.push(format!("asked     {}", shorten(&view.input, MAX_TEXT_LEN)));
     }
     if let Some(access) = view.access.as_ref().filter(|access| access.decision != "allow") {
         let policy = access.policy.as_deref().unwrap_or("no policy allows it");
         lines.push(format!(
             "access    {} · {}",
             output::single_line(&access.decision),
-            shorten(policy, LONGEST_TEXT)
+            shorten(policy, MAX_TEXT_LEN)
         ));
     }
     if !view.stages.is_empty() {
@@ -168,17 +168,17 @@ fn details(view: &RequestView) -> Vec<String> {
     }
     lines.extend(view.tool_calls.iter().map(tool_line));
     for source in &view.untrusted {
-        lines.push(format!("tainted   it has read {}", shorten(source, LONGEST_TEXT)));
+        lines.push(format!("tainted   it has read {}", shorten(source, MAX_TEXT_LEN)));
     }
     if let Some(model) = &view.model {
         let tokens = format!("{} tokens in, {} out", view.input_tokens, view.output_tokens);
         lines.push(format!("model     {} · {tokens}", output::single_line(model)));
     }
     if !view.output.is_empty() {
-        lines.push(format!("answered  {}", shorten(&view.output, LONGEST_TEXT)));
+        lines.push(format!("answered  {}", shorten(&view.output, MAX_TEXT_LEN)));
     }
     if let Some(error) = &view.error {
-        lines.push(format!("error     {}", shorten(error, LONGEST_TEXT * 2)));
+        lines.push(format!("error     {}", shorten(error, MAX_TEXT_LEN * 2)));
     }
     lines
 }
@@ -199,7 +199,7 @@ fn tool_line(call: &ToolCallView) -> String {
         .map(|session| format!(" → {}", shorten(session.as_str(), 60)))
         .unwrap_or_default();
     let result = if call.status == "failed" && !call.result.is_empty() {
-        format!(": {}", shorten(&call.result, LONGEST_TEXT))
+        format!(": {}", shorten(&call.result, MAX_TEXT_LEN))
     } else {
         String::new()
     };

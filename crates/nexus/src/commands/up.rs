@@ -22,9 +22,9 @@ const PAUSE: Duration = Duration::from_millis(5);
 /// Pause between looks whether it still lives.
 const LOOK_AFTER: Duration = Duration::from_millis(200);
 /// How often within a minute a daemon that died is started again.
-const MOST_DEATHS: usize = 3;
+const MAX_DEATHS: usize = 3;
 /// Most of what a daemon that did not start had to say.
-const LONGEST_LAST_WORDS: u64 = 64 * 1024;
+const MAX_LAST_WORDS_LEN: u64 = 64 * 1024;
 
 /// Arguments of `nexus up`.
 #[derive(Debug, Args)]
@@ -153,7 +153,7 @@ async fn keep_alive(started: Option<&mut Started>) -> Failure {
         }
         deaths.retain(|death| death.elapsed() < Duration::from_secs(60));
         deaths.push(Instant::now());
-        if deaths.len() > MOST_DEATHS {
+        if deaths.len() > MAX_DEATHS {
             return started.last_words();
         }
         match Started::begin(&started.layout, started.port) {
@@ -205,7 +205,7 @@ impl Started {
 
     /// Returns what the daemon said before it ended.
     fn last_words(&self) -> Failure {
-        let words = read_text(&self.words, LONGEST_LAST_WORDS).unwrap_or_default();
+        let words = read_text(&self.words, MAX_LAST_WORDS_LEN).unwrap_or_default();
         let last = |prefix: &str| words.lines().rev().find_map(|line| line.strip_prefix(prefix));
         let message = last("error: ").map_or_else(
             || format!("the daemon ended at once; {} may say why", self.layout.log_file().display()),

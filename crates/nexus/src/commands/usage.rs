@@ -18,7 +18,7 @@ use crate::output::{self, Format};
 /// Milliseconds of a day.
 const DAY: i64 = 24 * 3600 * 1000;
 /// Most sessions shown.
-const MOST_SESSIONS: usize = 100;
+const MAX_SESSIONS: usize = 100;
 
 /// Arguments of `nexus usage`.
 #[derive(Debug, Args)]
@@ -128,7 +128,7 @@ fn read(data: &std::path::Path, days: u16) -> Result<Figures, Failure> {
         Ok(Figures {
             turns,
             costs: runtime.usage_by_day(&first, "9999-12-31").await.map_err(broken)?,
-            sessions: runtime.usage_by_session(&first, "9999-12-31", MOST_SESSIONS).await.map_err(broken)?,
+            sessions: runtime.usage_by_session(&first, "9999-12-31", MAX_SESSIONS).await.map_err(broken)?,
             today: runtime.spent(&day(now), None).await.map_err(broken)?,
         })
     })

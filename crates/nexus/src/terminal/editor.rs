@@ -25,7 +25,7 @@ use nexus_base::error::chain;
 use super::slash;
 
 /// Largest history that is looked through for keys, in bytes.
-const LARGEST_HISTORY: u64 = 32 * 1024 * 1024;
+const MAX_HISTORY_SIZE: u64 = 32 * 1024 * 1024;
 /// Lines kept in the history file.
 const HISTORY_LENGTH: usize = 2000;
 
@@ -110,7 +110,7 @@ fn build(history: Option<&Path>) -> Result<Editor<Rules, FileHistory>, ReadlineE
 
 /// Takes keys out of a history that was written when they were still kept.
 fn clean(history: &Path) {
-    let Ok(text) = nexus_base::file::read_text(history, LARGEST_HISTORY) else { return };
+    let Ok(text) = nexus_base::file::read_text(history, MAX_HISTORY_SIZE) else { return };
     let kept = Redactor::new().redact(&text);
     if kept != text {
         // Left as it is it can still be used; the next start tries again.

@@ -11,11 +11,11 @@ use nexus_protocol::control::CompactionView;
 use crate::output::{shorten, single_line};
 
 /// Longest worker or tool line.
-const LONGEST_NOTICE: usize = 100;
+const MAX_NOTICE_LEN: usize = 100;
 /// Message ids remembered so that nothing is said twice.
 const REMEMBERED: usize = 10_000;
 /// Most text of one turn kept to compare with its final reply.
-const LONGEST_STREAM: usize = 1024 * 1024;
+const MAX_STREAM_LEN: usize = 1024 * 1024;
 
 /// Said when a conversation begins anew.
 const RESET_LINE: &str =
@@ -260,7 +260,7 @@ impl Feed {
             }
         }
         if let Some(stream) = &mut self.stream
-            && stream.text.len() + text.len() <= LONGEST_STREAM
+            && stream.text.len() + text.len() <= MAX_STREAM_LEN
         {
             stream.text.push_str(text);
         }
@@ -303,7 +303,7 @@ impl Feed {
         match self.workers.get(session) {
             Some(number) => Some(notice(&format!("worker {number}"), &text)),
             None if self.is_ours(session) && !QUIET_TOOLS.contains(&tool) => {
-                Some(shorten(&in_one_line(&text), LONGEST_NOTICE))
+                Some(shorten(&in_one_line(&text), MAX_NOTICE_LEN))
             }
             None => None,
         }
@@ -319,7 +319,7 @@ fn compacted_line(turns: u64) -> String {
 }
 
 fn notice(who: &str, what: &str) -> String {
-    shorten(&format!("{who}: {}", in_one_line(what)), LONGEST_NOTICE)
+    shorten(&format!("{who}: {}", in_one_line(what)), MAX_NOTICE_LEN)
 }
 
 /// A line break may end a comment: it is not shown as a blank.

@@ -23,7 +23,7 @@ const EVENT_DEPTH: usize = 256;
 const WAIT_ROUND: Duration = Duration::from_secs(60);
 /// First and longest pause between attempts to reach a daemon that is gone.
 const FIRST_PAUSE: Duration = Duration::from_millis(50);
-const LONGEST_PAUSE: Duration = Duration::from_secs(2);
+const MAX_PAUSE: Duration = Duration::from_secs(2);
 
 /// What the pump reports.
 #[derive(Debug)]
@@ -102,7 +102,7 @@ impl Link {
                 return Err(failure);
             }
             tokio::time::sleep(pause).await;
-            pause = (pause * 2).min(LONGEST_PAUSE);
+            pause = (pause * 2).min(MAX_PAUSE);
         }
     }
 
@@ -127,7 +127,7 @@ impl Link {
                 Ok(_) => pause = FIRST_PAUSE,
                 Err(Trouble::Passing(_)) => {
                     tokio::time::sleep(pause).await;
-                    pause = (pause * 2).min(LONGEST_PAUSE);
+                    pause = (pause * 2).min(MAX_PAUSE);
                 }
                 Err(Trouble::Lasting(failure)) => return Err(failure),
             }
@@ -184,7 +184,7 @@ impl Link {
                 let mut pause = FIRST_PAUSE;
                 stream = loop {
                     tokio::time::sleep(pause).await;
-                    pause = (pause * 2).min(LONGEST_PAUSE);
+                    pause = (pause * 2).min(MAX_PAUSE);
                     if out.is_closed() {
                         return;
                     }

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use nexus_base::id::RequestId;
 use nexus_protocol::bus::{BusBody, TurnState};
-use nexus_protocol::chat::{ChatWaited, LONGEST_MESSAGE};
+use nexus_protocol::chat::{ChatWaited, MAX_MESSAGE_LEN};
 use serde::Serialize;
 use tokio::signal::unix::{Signal as UnixSignal, SignalKind, signal};
 use tokio::sync::{mpsc, oneshot};
@@ -27,7 +27,7 @@ const SEND_PATIENCE: Duration = Duration::from_secs(15);
 /// that the request is finished. Both come over loopback from one process.
 const TRAIL: Duration = Duration::from_millis(15);
 /// Longest wait for such events altogether: other conversations may be busy on the same bus.
-const LONGEST_TRAIL: Duration = Duration::from_millis(60);
+const MAX_TRAIL: Duration = Duration::from_millis(60);
 
 /// How a conversation is written down.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -184,7 +184,7 @@ impl Exchange {
 
     /// Takes the last events of a request that is known to be over.
     async fn trail(&mut self, current: &mut Current) -> Outcome {
-        let give_up = Instant::now() + LONGEST_TRAIL;
+        let give_up = Instant::now() + MAX_TRAIL;
         // The answer has every reply; what else may be missing is worth a wait only to those who see it, and
         // how the turn ended to everybody.
         while (self.style != Style::Bare || !self.judged)
@@ -373,7 +373,7 @@ fn read_stdin() -> mpsc::Receiver<Line> {
 
 fn read_message(input: &mut impl BufRead) -> Result<Option<String>, Failure> {
     let mut bytes = Vec::new();
-    let limit = LONGEST_MESSAGE as u64 + 1;
+    let limit = MAX_MESSAGE_LEN as u64 + 1;
     let read = input
         .take(limit)
         .read_until(b'\n', &mut bytes)
@@ -384,8 +384,8 @@ fn read_message(input: &mut impl BufRead) -> Result<Option<String>, Failure> {
     while matches!(bytes.last(), Some(b'\n' | b'\r')) {
         bytes.pop();
     }
-    if bytes.len() > LONGEST_MESSAGE {
-        return Err(Failure::new(format!("a line of standard input is longer than {LONGEST_MESSAGE} bytes"))
+    if bytes.len() > MAX_MESSAGE_LEN {
+        return Err(Failure::new(format!("a line of standard input is longer than {MAX_MESSAGE_LEN} bytes"))
             .hint("put long text into a file under home/ and ask the assistant to read it"));
     }
     String::from_utf8(bytes).map(Some).map_err(|_| Failure::new("standard input is not UTF-8"))
@@ -410,7 +410,7 @@ mod tests {
         assert_eq!(read_message(&mut input).unwrap().as_deref(), Some("one"));
         assert_eq!(read_message(&mut input).unwrap().as_deref(), Some("two"));
         assert_eq!(read_message(&mut input).unwrap(), None);
-        let long = vec![b'x'; LONGEST_MESSAGE + 5];
+        let long = vec![b'x'; MAX_MESSAGE_LEN + 5];
         assert!(read_message(&mut &long[..]).unwrap_err().message().contains("longer"));
         assert!(read_message(&mut &b"\xff\n"[..]).is_err());
     }

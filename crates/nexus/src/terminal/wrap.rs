@@ -4,7 +4,7 @@
 use crate::output::columns;
 
 /// Longest word that is held back; longer ones go out in parts, as the terminal breaks them anyway.
-const LONGEST_WORD: usize = 200;
+const MAX_WORD_LEN: usize = 200;
 /// Columns from one stop of a tabulator to the next.
 const TAB: usize = 8;
 
@@ -46,7 +46,7 @@ impl Wrap {
                 }
                 _ => {
                     self.word.push(letter);
-                    if self.word.len() >= LONGEST_WORD {
+                    if self.word.len() >= MAX_WORD_LEN {
                         self.finish_word(&mut out);
                     }
                 }

@@ -14,9 +14,9 @@ const LONG_FILES: &[(&str, &str)] = &[];
 /// Tables of data, which may have any length.
 const TABLES: &[&str] = &["crates/nexus-guide/src/words.rs"];
 /// Packages in the lock file, ours included.
-const MOST_PACKAGES: usize = 600;
+const MAX_PACKAGES: usize = 600;
 /// AGENTS.md is part of every prompt.
-const LONGEST_AGENTS_TEMPLATE: usize = 3_200;
+const MAX_AGENTS_TEMPLATE_LEN: usize = 3_200;
 
 fn nothing(found: &[String], rule: &str) {
     assert!(found.is_empty(), "{rule}:\n  {}", found.join("\n  "));
@@ -169,7 +169,7 @@ fn starts_path(line: &str, prefix: &str) -> bool {
 fn the_lock_file_stays_small_and_public() {
     let lock = read("Cargo.lock");
     let packages = lock.lines().filter(|line| *line == "[[package]]").count();
-    assert!(packages <= MOST_PACKAGES, "{packages} packages in Cargo.lock, {MOST_PACKAGES} are allowed");
+    assert!(packages <= MAX_PACKAGES, "{packages} packages in Cargo.lock, {MAX_PACKAGES} are allowed");
     let found: Vec<String> = lock
         .lines()
         .filter(|line| line.starts_with("source = "))
@@ -188,7 +188,7 @@ fn the_agents_template_is_small() {
     assert!(!templates.is_empty(), "no AGENTS.md template below crates/");
     for path in templates {
         let bytes = read(&path).len();
-        assert!(bytes <= LONGEST_AGENTS_TEMPLATE, "{path} has {bytes} bytes of {LONGEST_AGENTS_TEMPLATE}");
+        assert!(bytes <= MAX_AGENTS_TEMPLATE_LEN, "{path} has {bytes} bytes of {MAX_AGENTS_TEMPLATE_LEN}");
     }
 }
 

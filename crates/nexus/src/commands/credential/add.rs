@@ -17,7 +17,7 @@ use crate::failure::{Exit, Failure, Outcome};
 use crate::output::{self, Format};
 
 /// Longest input that is read as a secret.
-const LONGEST_INPUT: u64 = 128 * 1024;
+const MAX_INPUT_LEN: u64 = 128 * 1024;
 
 /// Arguments of `nexus credential add`.
 #[derive(Debug, Args)]
@@ -155,12 +155,12 @@ fn read_secret(new: &NewCredential) -> Result<SecretString, Failure> {
     if output::stdin_is_terminal() {
         output::remark_part(&format!("Secret for {}/{} (unseen): ", new.service, new.account));
         let hidden = HiddenInput::begin();
-        let read = std::io::stdin().lock().take(LONGEST_INPUT).read_line(&mut text);
+        let read = std::io::stdin().lock().take(MAX_INPUT_LEN).read_line(&mut text);
         drop(hidden);
         output::remark("");
         read.map_err(failed)?;
     } else {
-        std::io::stdin().lock().take(LONGEST_INPUT).read_to_string(&mut text).map_err(failed)?;
+        std::io::stdin().lock().take(MAX_INPUT_LEN).read_to_string(&mut text).map_err(failed)?;
     }
     let secret = SecretString::from(text.trim());
     secrecy::zeroize::Zeroize::zeroize(&mut text);

@@ -12,7 +12,7 @@ const RECALL: &str = "recall";
 const REMEMBER: &str = "remember";
 
 const DEFAULT_LIMIT: u64 = 5;
-const HIGHEST_LIMIT: u64 = 20;
+const MAX_LIMIT: u64 = 20;
 
 /// The workspace's memory as two tools.
 #[derive(Debug)]
@@ -40,7 +40,7 @@ impl ToolSource for MemoryTools {
                     "type": "object",
                     "properties": {
                         "query": {"type": "string", "description": "what to look for, in plain words"},
-                        "limit": {"type": "integer", "minimum": 1, "maximum": HIGHEST_LIMIT}
+                        "limit": {"type": "integer", "minimum": 1, "maximum": MAX_LIMIT}
                     },
                     "required": ["query"],
                     "additionalProperties": false
@@ -95,8 +95,7 @@ impl ToolSource for MemoryTools {
 }
 
 fn recall(context: &Context, arguments: &Map<String, Value>) -> Result<String, Failure> {
-    let limit =
-        arguments.get("limit").and_then(Value::as_u64).unwrap_or(DEFAULT_LIMIT).clamp(1, HIGHEST_LIMIT);
+    let limit = arguments.get("limit").and_then(Value::as_u64).unwrap_or(DEFAULT_LIMIT).clamp(1, MAX_LIMIT);
     let asked = MemoryRecall {
         query: text_of(arguments, "query")?,
         limit: usize::try_from(limit).ok(),

@@ -23,7 +23,7 @@ const PLATFORM: &str = "eval";
 /// Speaker of what nobody is said to have said.
 const NOBODY: &str = "somebody";
 /// Largest file of documents or queries, in bytes.
-const LARGEST_FILE: u64 = 512 * 1024 * 1024;
+const MAX_FILE_SIZE: u64 = 512 * 1024 * 1024;
 
 /// Arguments of `nexus memory eval`.
 #[derive(Debug, Args)]
@@ -167,7 +167,7 @@ async fn answer(
 }
 
 fn lines<T: for<'a> Deserialize<'a>>(path: &Path) -> Result<Vec<T>, Failure> {
-    let text = file::read_text(path, LARGEST_FILE).map_err(|error| Failure::caused(&error))?;
+    let text = file::read_text(path, MAX_FILE_SIZE).map_err(|error| Failure::caused(&error))?;
     let filled =
         text.trim_start_matches('\u{feff}').lines().enumerate().filter(|(_, line)| !line.trim().is_empty());
     filled

@@ -7,12 +7,12 @@ use serde_json::Value;
 use crate::output;
 
 /// Longest title in a drawing, and the least that is left of one on a narrow terminal.
-const LONGEST_TITLE: usize = 70;
-const SHORTEST_TITLE: usize = 12;
+const MAX_TITLE_LEN: usize = 70;
+const MIN_TITLE_LEN: usize = 12;
 /// Longest name of an owner.
-const LONGEST_OWNER: usize = 20;
+const MAX_OWNER_LEN: usize = 20;
 /// How deep a chain is drawn in a pipe; what comes below begins at the margin again and says what it waits for.
-const DEEPEST: usize = 32;
+const MAX_DEPTH: usize = 32;
 /// Columns that a task stands further right than the one it waits for.
 const STEP: usize = 3;
 /// What the marks mean.
@@ -67,22 +67,22 @@ impl Drawing<'_> {
             return;
         }
         // Half of a line is for what the task says.
-        if depth > self.width.map_or(DEEPEST, |width| (width / 2 / STEP).min(DEEPEST)) {
+        if depth > self.width.map_or(MAX_DEPTH, |width| (width / 2 / STEP).min(MAX_DEPTH)) {
             self.cut.push_back(place);
             return;
         }
         self.drawn[place] = true;
-        let most = self.width.map_or(LONGEST_OWNER, |width| (width / 4).min(LONGEST_OWNER));
+        let most = self.width.map_or(MAX_OWNER_LEN, |width| (width / 4).min(MAX_OWNER_LEN));
         let owner = output::shorten(super::owner(task), most);
         let owner = if owner.is_empty() { owner } else { format!("  @{owner}") };
         let before = format!("{stem}{} {} ", self.mark(task), task["id"]);
         let beside = output::columns(&before) + output::columns(&owner);
-        let left = self.width.map_or(usize::MAX, |width| width.saturating_sub(beside + SHORTEST_TITLE));
+        let left = self.width.map_or(usize::MAX, |width| width.saturating_sub(beside + MIN_TITLE_LEN));
         let also = self.also(task, above, left);
         let room =
-            self.width.map_or(LONGEST_TITLE, |width| width.saturating_sub(beside + output::columns(&also)));
+            self.width.map_or(MAX_TITLE_LEN, |width| width.saturating_sub(beside + output::columns(&also)));
         let title = task["title"].as_str().unwrap_or_default();
-        let title = output::shorten(title, room.clamp(SHORTEST_TITLE, LONGEST_TITLE));
+        let title = output::shorten(title, room.clamp(MIN_TITLE_LEN, MAX_TITLE_LEN));
         self.lines.push_str(&format!("{before}{title}{owner}{also}\n"));
         let children: Vec<usize> = (0..tasks.len())
             .filter(|child| parent(tasks, *child) == Some(place) && !self.drawn[*child])

@@ -10,12 +10,12 @@ use crate::failure::Outcome;
 use crate::output::{self, Format};
 
 /// Most tasks or issues named on one line of the overview.
-const MOST_NAMED: usize = 4;
+const MAX_NAMED: usize = 4;
 /// Longest summary of research that is shown.
-const LONGEST_RESEARCH: usize = 600;
+const MAX_RESEARCH_LEN: usize = 600;
 /// Longest name of an owner or a branch beside other words.
-const LONGEST_OWNER: usize = 20;
-const LONGEST_BRANCH: usize = 30;
+const MAX_OWNER_LEN: usize = 20;
+const MAX_BRANCH_LEN: usize = 30;
 /// How lines below an entry of a list begin.
 const INDENT: &str = "      ";
 
@@ -81,7 +81,7 @@ pub(super) fn plan(project: &Project, format: Format) -> Outcome {
     paragraph(&format!("plan {}: ", plan["plan_id"]), INDENT, &head)?;
     if let Some(research) = plan["research_summary"].as_str().filter(|research| !research.trim().is_empty()) {
         output::line("")?;
-        paragraph("", "", &output::shorten(research, LONGEST_RESEARCH))?;
+        paragraph("", "", &output::shorten(research, MAX_RESEARCH_LEN))?;
     }
     output::line("")?;
     for issue in plan["issues"].as_array().into_iter().flatten() {
@@ -149,7 +149,7 @@ pub(super) fn history(project: &Project, query: Option<&str>, last: u32, format:
             let tasks = cycle["task_count"].as_u64().unwrap_or(0);
             let noun = if tasks == 1 { "task" } else { "tasks" };
             let at = moment(text(&cycle["completed_at"]));
-            let branch = output::shorten(text(&cycle["branch"]), LONGEST_BRANCH);
+            let branch = output::shorten(text(&cycle["branch"]), MAX_BRANCH_LEN);
             let (before, after) = (format!("{at}  {branch}  "), format!(" ({tasks} {noun})"));
             let beside = output::columns(&before) + output::columns(&after);
             output::line(&format!("{before}{}{after}", topic(cycle, room(60, beside))))?;
@@ -194,7 +194,7 @@ fn entries(list: &Value, wanted: impl Fn(&Value) -> bool) -> Vec<String> {
     let all = list.as_array().into_iter().flatten();
     all.filter(|entry| wanted(entry))
         .map(|entry| {
-            let owner = output::shorten(owner(entry), LONGEST_OWNER);
+            let owner = output::shorten(owner(entry), MAX_OWNER_LEN);
             let owner = if owner.is_empty() { owner } else { format!(" @{owner}") };
             let title = output::shorten(text(&entry["title"]), room(50, 28 + output::columns(&owner)));
             format!("{} {title}{owner}", entry["id"])
@@ -204,12 +204,12 @@ fn entries(list: &Value, wanted: impl Fn(&Value) -> bool) -> Vec<String> {
 
 /// Names some of what a line above counted.
 fn named(what: &str, entries: &[String]) -> Outcome {
-    for (entry, number) in entries.iter().take(MOST_NAMED).zip(0..) {
+    for (entry, number) in entries.iter().take(MAX_NAMED).zip(0..) {
         let what = if number == 0 { what } else { "" };
         output::line(&format!("         {what:<11}  {entry}"))?;
     }
-    if entries.len() > MOST_NAMED {
-        output::line(&format!("         {:<11}  … and {} more", "", entries.len() - MOST_NAMED))?;
+    if entries.len() > MAX_NAMED {
+        output::line(&format!("         {:<11}  … and {} more", "", entries.len() - MAX_NAMED))?;
     }
     Ok(())
 }

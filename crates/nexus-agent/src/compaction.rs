@@ -232,7 +232,7 @@ fn trim_results(
 fn whereabouts(artifacts: Option<&Artifacts>, text: &str) -> String {
     let known = text.find(Artifacts::SCHEME).and_then(|start| {
         let id = text[start + Artifacts::SCHEME.len()..]
-            .split(|letter: char| !letter.is_ascii_alphanumeric())
+            .split(|character: char| !character.is_ascii_alphanumeric())
             .next()?;
         (id.len() == Artifacts::ID_LENGTH).then(|| id.to_owned())
     });

@@ -153,8 +153,8 @@ impl Verdict {
 
 /// A piece's name stands between angle brackets in a prompt, so it may hold nothing that ends them.
 fn checked_name(name: &str) -> Result<String, String> {
-    let is_plain = |letter: char| letter.is_ascii_alphanumeric() || matches!(letter, '_' | '-');
-    let starts_well = name.starts_with(|letter: char| letter.is_ascii_alphabetic());
+    let is_plain = |character: char| character.is_ascii_alphanumeric() || matches!(character, '_' | '-');
+    let starts_well = name.starts_with(|character: char| character.is_ascii_alphabetic());
     if name.len() > MAX_NAME_LEN || !starts_well || !name.chars().all(is_plain) {
         return Err(format!(
             "{name:?} cannot name a piece of context: up to {MAX_NAME_LEN} letters, digits, _ and -, beginning with a letter"

@@ -118,8 +118,8 @@ impl Redactor {
 /// Returns a text as it stands inside a JSON string.
 fn in_json(text: &str) -> String {
     let mut escaped = String::with_capacity(text.len());
-    for letter in text.chars() {
-        match letter {
+    for character in text.chars() {
+        match character {
             '"' => escaped.push_str("\\\""),
             '\\' => escaped.push_str("\\\\"),
             '\n' => escaped.push_str("\\n"),
@@ -137,12 +137,12 @@ fn in_json(text: &str) -> String {
 /// Likewise, as writers that keep to ASCII write it.
 fn in_ascii_json(text: &str) -> String {
     let mut escaped = String::with_capacity(text.len());
-    for letter in in_json(text).chars() {
-        if letter.is_ascii() {
-            escaped.push(letter);
+    for character in in_json(text).chars() {
+        if character.is_ascii() {
+            escaped.push(character);
             continue;
         }
-        for unit in letter.encode_utf16(&mut [0; 2]) {
+        for unit in character.encode_utf16(&mut [0; 2]) {
             escaped.push_str(&format!("\\u{unit:04x}"));
         }
     }
@@ -150,8 +150,8 @@ fn in_ascii_json(text: &str) -> String {
 }
 
 /// Tells whether a letter may stand in a key.
-fn is_of_a_key(letter: char) -> bool {
-    letter.is_ascii_alphanumeric() || matches!(letter, '-' | '_' | '.')
+fn is_of_a_key(character: char) -> bool {
+    character.is_ascii_alphanumeric() || matches!(character, '-' | '_' | '.')
 }
 
 fn redact_prefix(text: &str, prefix: &str, before: Option<char>) -> String {
@@ -159,9 +159,9 @@ fn redact_prefix(text: &str, prefix: &str, before: Option<char>) -> String {
     let mut copied = 0;
     for (at, _) in text.match_indices(prefix) {
         let tail = &text[at + prefix.len()..];
-        let tail_length = tail.find(|letter: char| !is_of_a_key(letter)).unwrap_or(tail.len());
+        let tail_length = tail.find(|character: char| !is_of_a_key(character)).unwrap_or(tail.len());
         let last = text[..at].chars().next_back().or(before);
-        let starts_a_word = last.is_none_or(|letter| !letter.is_ascii_alphanumeric());
+        let starts_a_word = last.is_none_or(|character| !character.is_ascii_alphanumeric());
         // One inside a key that is hidden already has gone with it.
         if tail_length >= MIN_TAIL_LEN && starts_a_word && at >= copied {
             result.push_str(&text[copied..at]);
@@ -175,12 +175,12 @@ fn redact_prefix(text: &str, prefix: &str, before: Option<char>) -> String {
 
 /// Shows a secret's head and tail only, for listings: `sk-a…9f2c`.
 pub fn mask(secret: &str) -> String {
-    let letters: Vec<char> = secret.chars().collect();
-    if letters.len() < 12 {
+    let characters: Vec<char> = secret.chars().collect();
+    if characters.len() < 12 {
         return "…".to_owned();
     }
-    let head: String = letters[..4].iter().collect();
-    let tail: String = letters[letters.len() - 4..].iter().collect();
+    let head: String = characters[..4].iter().collect();
+    let tail: String = characters[characters.len() - 4..].iter().collect();
     format!("{head}…{tail}")
 }
 

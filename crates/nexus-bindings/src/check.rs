@@ -196,11 +196,11 @@ fn hook_hashes(file: &Path) -> Vec<(String, String)> {
 
 fn snake(event: &str) -> String {
     let mut name = String::new();
-    for letter in event.chars() {
-        if letter.is_ascii_uppercase() && !name.is_empty() {
+    for character in event.chars() {
+        if character.is_ascii_uppercase() && !name.is_empty() {
             name.push('_');
         }
-        name.push(letter.to_ascii_lowercase());
+        name.push(character.to_ascii_lowercase());
     }
     name
 }

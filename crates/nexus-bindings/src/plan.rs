@@ -147,7 +147,7 @@ impl Plan {
                 Content::Json(_) | Content::Table { .. } | Content::Block(_) => {
                     let base = base(&wanted, &current, past.as_ref())?;
                     let created = past.as_ref().is_some_and(|past| past.created);
-                    let left: String = base.chars().filter(|letter| !letter.is_whitespace()).collect();
+                    let left: String = base.chars().filter(|character| !character.is_whitespace()).collect();
                     let nothing_left =
                         matches!(left.trim_start_matches('\u{feff}'), "" | "{}" | r#"{"version":1}"#);
                     if nothing_left && (created || past.is_none()) { None } else { Some(base) }

@@ -205,8 +205,11 @@ impl CredentialFolder {
         let key = resolver.key().ok_or(AddError::NoKeyPlace)?;
         let stem = new.account.file_name();
         let stem = stem.strip_suffix(".json").unwrap_or(&stem);
-        let id: String =
-            new.id.chars().map(|letter| if letter.is_ascii_alphanumeric() { letter } else { '_' }).collect();
+        let id: String = new
+            .id
+            .chars()
+            .map(|character| if character.is_ascii_alphanumeric() { character } else { '_' })
+            .collect();
         let file = format!("{}/{stem}.{id}.sealed", new.service);
         seal::seal(key, &self.path().join(&file), &new.reference().to_string(), secret)?;
         Ok(Storage::Sealed { file })

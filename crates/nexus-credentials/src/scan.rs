@@ -259,7 +259,7 @@ fn kind_of_name(variable: &str) -> Option<Kind> {
 }
 
 fn words(variable: &str) -> impl Iterator<Item = String> {
-    variable.split(|letter: char| !letter.is_ascii_alphanumeric()).map(str::to_ascii_uppercase)
+    variable.split(|character: char| !character.is_ascii_alphanumeric()).map(str::to_ascii_uppercase)
 }
 
 fn is_path_like(value: &str) -> bool {

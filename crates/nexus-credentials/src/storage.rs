@@ -164,16 +164,16 @@ pub fn split_words(line: &str) -> Option<Vec<String>> {
     let mut words = Vec::new();
     let mut word: Option<String> = None;
     let mut quote: Option<char> = None;
-    for letter in line.chars() {
-        match (quote, letter) {
-            (Some(open), letter) if open == letter => quote = None,
-            (Some(_), letter) => word.get_or_insert_default().push(letter),
+    for character in line.chars() {
+        match (quote, character) {
+            (Some(open), character) if open == character => quote = None,
+            (Some(_), character) => word.get_or_insert_default().push(character),
             (None, '"' | '\'') => {
-                quote = Some(letter);
+                quote = Some(character);
                 word.get_or_insert_default();
             }
-            (None, letter) if letter.is_whitespace() => words.extend(word.take()),
-            (None, letter) => word.get_or_insert_default().push(letter),
+            (None, character) if character.is_whitespace() => words.extend(word.take()),
+            (None, character) => word.get_or_insert_default().push(character),
         }
     }
     words.extend(word);

@@ -53,10 +53,10 @@ impl Asset {
             if !head.starts_with(MARK) || number(12)? != super::DIMENSIONS {
                 return None;
             }
-            let (entries, letters) = (number(8)?, number(16)?);
+            let (entries, characters) = (number(8)?, number(16)?);
             let fingerprint = u64::from_le_bytes(head.get(24..32)?.try_into().ok()?);
             let (begins, rest) = rest.split_at_checked((entries + 1) * 4)?;
-            let (text, rest) = rest.split_at_checked(letters)?;
+            let (text, rest) = rest.split_at_checked(characters)?;
             let (places, rest) = rest.split_at_checked(PLACES * 2)?;
             let (scales, rows) = rest.split_at_checked(entries * 4)?;
             let whole = rows.len() == entries * super::DIMENSIONS && entries < usize::from(EMPTY);

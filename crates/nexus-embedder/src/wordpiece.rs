@@ -24,21 +24,21 @@ pub fn pieces(asset: &Asset, text: &str, limit: usize) -> Vec<u16> {
         }
         pieces.len() < limit
     };
-    let lowered = text.chars().filter(|letter| !is_dropped(*letter)).nfd();
-    let lowered = lowered.filter(|letter| letter.is_ascii() || !letter.is_mark_nonspacing());
-    'text: for letter in lowered.flat_map(char::to_lowercase) {
-        if letter.is_whitespace() {
+    let lowered = text.chars().filter(|character| !is_dropped(*character)).nfd();
+    let lowered = lowered.filter(|character| character.is_ascii() || !character.is_mark_nonspacing());
+    'text: for character in lowered.flat_map(char::to_lowercase) {
+        if character.is_whitespace() {
             if !finish(&mut word, &mut pieces) {
                 break 'text;
             }
-        } else if stands_alone(letter) {
+        } else if stands_alone(character) {
             finish(&mut word, &mut pieces);
-            word.push(letter);
+            word.push(character);
             if !finish(&mut word, &mut pieces) {
                 break 'text;
             }
         } else {
-            word.push(letter);
+            word.push(character);
         }
     }
     finish(&mut word, &mut pieces);
@@ -58,7 +58,7 @@ fn cut(asset: &Asset, word: &str, pieces: &mut Vec<u16>) {
         let mark = if rest.len() == word.len() { b"".as_slice() } else { CONTINUES };
         let found = rest
             .char_indices()
-            .map(|(at, letter)| at + letter.len_utf8())
+            .map(|(at, character)| at + character.len_utf8())
             .rev()
             .find_map(|end| asset.find(mark, &rest.as_bytes()[..end]).map(|number| (number, end)));
         let Some((number, end)) = found else {
@@ -72,21 +72,21 @@ fn cut(asset: &Asset, word: &str, pieces: &mut Vec<u16>) {
 }
 
 /// Control characters and what is no character at all; blanks among them separate words and stay.
-fn is_dropped(letter: char) -> bool {
-    match letter {
+fn is_dropped(character: char) -> bool {
+    match character {
         '\t' | '\n' | '\r' => false,
         '\0' | '\u{FFFD}' => true,
-        letter if letter.is_ascii() => letter.is_ascii_control(),
-        letter => letter.is_other(),
+        character if character.is_ascii() => character.is_ascii_control(),
+        character => character.is_other(),
     }
 }
 
-fn stands_alone(letter: char) -> bool {
-    if letter.is_ascii() {
-        return letter.is_ascii_punctuation();
+fn stands_alone(character: char) -> bool {
+    if character.is_ascii() {
+        return character.is_ascii_punctuation();
     }
-    letter.is_punctuation()
-        || matches!(letter,
+    character.is_punctuation()
+        || matches!(character,
             '\u{4E00}'..='\u{9FFF}' | '\u{3400}'..='\u{4DBF}' | '\u{20000}'..='\u{2A6DF}'
             | '\u{2A700}'..='\u{2B73F}' | '\u{2B740}'..='\u{2B81F}' | '\u{2B920}'..='\u{2CEAF}'
             | '\u{F900}'..='\u{FAFF}' | '\u{2F800}'..='\u{2FA1F}')

@@ -248,8 +248,8 @@ pub(crate) fn note_file(scene: &Scene, words: &str) -> FileDraft {
         .unwrap_or_default()
         .chars()
         .take(19)
-        .filter_map(|letter| match letter {
-            '0'..='9' => Some(letter),
+        .filter_map(|character| match character {
+            '0'..='9' => Some(character),
             'T' | ' ' => Some('-'),
             _ => None,
         })

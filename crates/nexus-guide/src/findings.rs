@@ -120,14 +120,14 @@ impl Findings {
     /// Another model's worker may report in its own words; names of variables are still plain to see.
     fn read_prose(text: &str) -> Option<Self> {
         let mut found: Vec<Finding> = Vec::new();
-        for word in text.split(|letter: char| !(letter.is_ascii_alphanumeric() || letter == '_')) {
+        for word in text.split(|character: char| !(character.is_ascii_alphanumeric() || character == '_')) {
             let is_variable = word.len() >= 5
                 && word.len() <= 64
                 && word.contains('_')
-                && word.starts_with(|letter: char| letter.is_ascii_uppercase())
-                && word
-                    .chars()
-                    .all(|letter| letter.is_ascii_uppercase() || letter.is_ascii_digit() || letter == '_')
+                && word.starts_with(|character: char| character.is_ascii_uppercase())
+                && word.chars().all(|character| {
+                    character.is_ascii_uppercase() || character.is_ascii_digit() || character == '_'
+                })
                 && ["KEY", "TOKEN", "SECRET", "PASSWORD", "PAT", "CREDENTIAL"]
                     .iter()
                     .any(|tail| word.contains(tail));
@@ -194,8 +194,8 @@ fn safe_name(raw: &str) -> Option<String> {
     let raw = raw.trim();
     let is_name = !raw.is_empty()
         && raw.len() <= 80
-        && raw.chars().all(|letter| {
-            letter.is_ascii_alphanumeric() || matches!(letter, '_' | '-' | '.' | '/' | ' ' | ':')
+        && raw.chars().all(|character| {
+            character.is_ascii_alphanumeric() || matches!(character, '_' | '-' | '.' | '/' | ' ' | ':')
         });
     is_name.then(|| raw.to_owned())
 }

@@ -113,8 +113,8 @@ impl Document {
 pub(crate) fn quote(value: &str) -> String {
     let flat = one_line(value, 200);
     let is_plain = flat.chars().next().is_some_and(char::is_alphabetic)
-        && flat.chars().all(|letter| {
-            letter.is_alphanumeric() || matches!(letter, ' ' | '-' | '_' | '.' | '/' | ',' | '@' | '+')
+        && flat.chars().all(|character| {
+            character.is_alphanumeric() || matches!(character, ' ' | '-' | '_' | '.' | '/' | ',' | '@' | '+')
         })
         && !matches!(
             flat.to_lowercase().as_str(),

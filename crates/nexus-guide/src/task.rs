@@ -132,8 +132,8 @@ fn file_blocks(files: &[FileDraft]) -> String {
 fn block(info: &str, content: &str) -> String {
     let mut longest = 0;
     let mut run = 0;
-    for letter in content.chars() {
-        run = if letter == '`' { run + 1 } else { 0 };
+    for character in content.chars() {
+        run = if character == '`' { run + 1 } else { 0 };
         longest = longest.max(run);
     }
     let fence = "`".repeat((longest + 1).max(3));
@@ -148,7 +148,7 @@ pub(crate) fn parse(text: &str) -> Option<Job> {
     let mut other = None;
     let mut lines = clip(text, MAX_TASK_LEN).lines();
     while let Some(line) = lines.next() {
-        let fence: String = line.chars().take_while(|letter| *letter == '`').collect();
+        let fence: String = line.chars().take_while(|character| *character == '`').collect();
         if fence.len() < 3 {
             outside.push_str(line);
             outside.push('\n');
@@ -158,7 +158,9 @@ pub(crate) fn parse(text: &str) -> Option<Job> {
         let mut content = Vec::new();
         let mut closed = false;
         for inner in lines.by_ref() {
-            if inner.trim_end().len() >= fence.len() && inner.trim_end().chars().all(|letter| letter == '`') {
+            if inner.trim_end().len() >= fence.len()
+                && inner.trim_end().chars().all(|character| character == '`')
+            {
                 closed = true;
                 break;
             }

@@ -34,11 +34,12 @@ pub(crate) fn tokens(sentence: &str) -> Vec<Token<'_>> {
         let chunk_start = offset + found;
         offset = chunk_start + chunk.len();
         // Leading dots stay: they begin paths and file names.
-        let opened =
-            chunk.trim_start_matches(|letter: char| (is_edge(letter) && letter != '.') || letter == '(');
-        let opened = if opened.chars().all(|letter| letter == '.') { "" } else { opened };
+        let opened = chunk.trim_start_matches(|character: char| {
+            (is_edge(character) && character != '.') || character == '('
+        });
+        let opened = if opened.chars().all(|character| character == '.') { "" } else { opened };
         let lead = chunk.len() - opened.len();
-        let mut raw = opened.trim_end_matches(|letter: char| is_edge(letter) || letter == ')');
+        let mut raw = opened.trim_end_matches(|character: char| is_edge(character) || character == ')');
         if is_abbreviation(raw) && opened[raw.len()..].starts_with('.') {
             raw = &opened[..=raw.len()];
         }
@@ -66,9 +67,9 @@ pub(crate) fn tokens(sentence: &str) -> Vec<Token<'_>> {
     result
 }
 
-fn is_edge(letter: char) -> bool {
+fn is_edge(character: char) -> bool {
     matches!(
-        letter,
+        character,
         '.' | ','
             | '!'
             | '?'
@@ -100,7 +101,10 @@ fn is_edge(letter: char) -> bool {
 
 /// Folds a word for comparing.
 pub(crate) fn fold(word: &str) -> String {
-    word.chars().filter(|letter| !matches!(letter, '\'' | '’' | '`')).flat_map(char::to_lowercase).collect()
+    word.chars()
+        .filter(|character| !matches!(character, '\'' | '’' | '`'))
+        .flat_map(char::to_lowercase)
+        .collect()
 }
 
 /// Returns whether two folded words are the same but for one slip of the keyboard.
@@ -138,21 +142,21 @@ pub(crate) fn sentences(message: &str) -> Vec<&str> {
     let mut result = Vec::new();
     let mut start = 0;
     let mut in_code = false;
-    let mut letters = message.char_indices().peekable();
-    while let Some((at, letter)) = letters.next() {
-        if letter == '`' {
+    let mut characters = message.char_indices().peekable();
+    while let Some((at, character)) = characters.next() {
+        if character == '`' {
             in_code = !in_code;
         }
         if in_code {
             continue;
         }
-        let ends = match letter {
+        let ends = match character {
             '\n' | '。' | '！' | '？' => true,
             // Inside a word (`/?a=b`) they end nothing.
-            '!' | '?' => letters.peek().is_none_or(|(_, next)| !next.is_alphanumeric()),
-            ';' => letters.peek().is_some_and(|(_, next)| next.is_whitespace()),
+            '!' | '?' => characters.peek().is_none_or(|(_, next)| !next.is_alphanumeric()),
+            ';' => characters.peek().is_some_and(|(_, next)| next.is_whitespace()),
             '.' => {
-                letters.peek().is_none_or(|(_, next)| next.is_whitespace())
+                characters.peek().is_none_or(|(_, next)| next.is_whitespace())
                     // A dot by itself is a folder, as in `find . -name`.
                     && !message[..at].ends_with(char::is_whitespace)
                     && !is_abbreviation(&message[start..at])
@@ -160,7 +164,7 @@ pub(crate) fn sentences(message: &str) -> Vec<&str> {
             _ => false,
         };
         if ends {
-            let end = at + letter.len_utf8();
+            let end = at + character.len_utf8();
             push_sentence(&mut result, &message[start..end]);
             start = end;
         }
@@ -179,7 +183,7 @@ fn push_sentence<'a>(result: &mut Vec<&'a str>, sentence: &'a str) {
 
 fn is_abbreviation(before: &str) -> bool {
     let word = before.rsplit(char::is_whitespace).next().unwrap_or_default();
-    let word = word.trim_start_matches(|letter: char| is_edge(letter) || letter == '(');
+    let word = word.trim_start_matches(|character: char| is_edge(character) || character == '(');
     let folded = fold(word);
     matches!(
         folded.as_str(),
@@ -224,9 +228,9 @@ pub(crate) fn one_line(text: &str, most: usize) -> String {
 pub(crate) fn slug(name: &str) -> String {
     const MAX_WAIT: usize = 64;
     let mut result = String::new();
-    for letter in name.chars() {
-        if letter.is_ascii_alphanumeric() {
-            result.push(letter.to_ascii_lowercase());
+    for character in name.chars() {
+        if character.is_ascii_alphanumeric() {
+            result.push(character.to_ascii_lowercase());
         } else if !result.is_empty() && !result.ends_with('-') {
             result.push('-');
         }

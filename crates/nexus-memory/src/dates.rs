@@ -47,8 +47,10 @@ impl NamedTime {
     /// Reads a question; `now` is what "yesterday" counts from.
     pub(crate) fn of(text: &str, now: Timestamp) -> Self {
         let lowered = text.to_lowercase();
-        let words: Vec<&str> =
-            lowered.split(|letter: char| !letter.is_alphanumeric()).filter(|word| !word.is_empty()).collect();
+        let words: Vec<&str> = lowered
+            .split(|character: char| !character.is_alphanumeric())
+            .filter(|word| !word.is_empty())
+            .collect();
         let years: Vec<i16> = words
             .iter()
             .filter_map(|word| word.parse().ok())

@@ -351,7 +351,7 @@ fn begins(text: &str, start: &str) -> bool {
 }
 
 fn has_word(text: &str, word: &str) -> bool {
-    text.split(|letter: char| !letter.is_alphanumeric() && letter != '-').any(|other| other == word)
+    text.split(|character: char| !character.is_alphanumeric() && character != '-').any(|other| other == word)
 }
 
 fn strip_adverb(rest: &str) -> &str {

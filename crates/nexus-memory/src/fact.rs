@@ -48,7 +48,7 @@ impl Provenance {
 
 /// Makes one line of a text and hides what looks like a secret.
 pub(crate) fn tidy(text: &str) -> String {
-    let line = text.split(|letter: char| letter.is_whitespace() || letter.is_control());
+    let line = text.split(|character: char| character.is_whitespace() || character.is_control());
     let line: Vec<&str> = line.filter(|word| !word.is_empty()).collect();
     Redactor::new().redact(&line.join(" "))
 }

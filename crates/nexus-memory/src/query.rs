@@ -63,7 +63,7 @@ pub(crate) fn is_stopword(word: &str) -> bool {
 
 /// Returns the words of a text in lower case.
 pub(crate) fn words(text: &str) -> Vec<String> {
-    text.split(|letter: char| !letter.is_alphanumeric())
+    text.split(|character: char| !character.is_alphanumeric())
         .filter(|word| !word.is_empty())
         .map(str::to_lowercase)
         .collect()
@@ -81,7 +81,7 @@ fn without(text: &str, names: &[String]) -> String {
     let kept: Vec<&str> = text
         .split_whitespace()
         .filter(|word| {
-            let bare = word.trim_matches(|letter: char| !letter.is_alphanumeric()).to_lowercase();
+            let bare = word.trim_matches(|character: char| !character.is_alphanumeric()).to_lowercase();
             let bare = bare.split(['\'', '’']).next().unwrap_or_default();
             !names.iter().any(|name| name == bare)
         })

@@ -159,7 +159,7 @@ fn said(conversation: &Conversation, question: &ModelQuestion) -> Said {
     let words: String = words
         .to_lowercase()
         .chars()
-        .map(|letter| if letter.is_alphanumeric() || letter == '-' { letter } else { ' ' })
+        .map(|character| if character.is_alphanumeric() || character == '-' { character } else { ' ' })
         .collect();
     let words: Vec<&str> = words.split_whitespace().filter(|word| *word != "please").collect();
     match words.as_slice() {

@@ -255,7 +255,7 @@ fn check_name(name: &str) -> Result<(), EnvironmentError> {
     let well_formed = !name.is_empty()
         && name.len() <= 256
         && !name.starts_with(|first: char| first.is_ascii_digit())
-        && name.chars().all(|letter| letter.is_ascii_alphanumeric() || letter == '_');
+        && name.chars().all(|character| character.is_ascii_alphanumeric() || character == '_');
     // Case is ignored: npm reads `npm_config_…` in any case, and a shell function needs no capitals.
     let upper = name.to_ascii_uppercase();
     let refused = REFUSED_NAMES.contains(&upper.as_str())

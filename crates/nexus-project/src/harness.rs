@@ -57,6 +57,8 @@ impl fmt::Display for HarnessId {
 
 /// Returns whether a text has the form the contract gives ids of harnesses and roles.
 pub(crate) fn is_name(text: &str) -> bool {
-    text.starts_with(|letter: char| letter.is_ascii_lowercase())
-        && text.chars().all(|letter| letter.is_ascii_lowercase() || letter.is_ascii_digit() || letter == '-')
+    text.starts_with(|character: char| character.is_ascii_lowercase())
+        && text
+            .chars()
+            .all(|character| character.is_ascii_lowercase() || character.is_ascii_digit() || character == '-')
 }

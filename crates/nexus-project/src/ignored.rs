@@ -93,7 +93,7 @@ fn is_like(pattern: &[u8], name: &[u8]) -> bool {
                 star = Some((at + 1, place));
                 at += 1;
             }
-            Some(letter) if *letter == b'?' || name.get(place) == Some(letter) => {
+            Some(character) if *character == b'?' || name.get(place) == Some(character) => {
                 at += 1;
                 place += 1;
             }
@@ -106,7 +106,7 @@ fn is_like(pattern: &[u8], name: &[u8]) -> bool {
             },
         }
     }
-    pattern.get(at..).unwrap_or_default().iter().all(|letter| *letter == b'*')
+    pattern.get(at..).unwrap_or_default().iter().all(|character| *character == b'*')
 }
 
 #[cfg(test)]

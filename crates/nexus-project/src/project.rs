@@ -77,7 +77,7 @@ impl Project {
             .map(|name| name.to_string_lossy().to_lowercase())
             .unwrap_or_default()
             .chars()
-            .map(|letter| if letter.is_ascii_alphanumeric() { letter } else { '-' })
+            .map(|character| if character.is_ascii_alphanumeric() { character } else { '-' })
             .take(40)
             .collect();
         // Folders of one name are told apart by where they lie.

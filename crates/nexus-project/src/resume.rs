@@ -166,8 +166,8 @@ fn named_files(question: &Question<'_>) -> Named {
     named
 }
 
-fn ends_word(letter: char) -> bool {
-    letter.is_whitespace() || ",;`'\"()<>{}|=".contains(letter)
+fn ends_word(character: char) -> bool {
+    character.is_whitespace() || ",;`'\"()<>{}|=".contains(character)
 }
 
 /// Returns what a word may mean once the marks around it are taken off, and without a line's number.
@@ -186,8 +186,8 @@ fn looks_like_a_path(word: &str) -> bool {
     let (folders, name) = word.rsplit_once('/').unwrap_or(("", word));
     let Some((stem, ending)) = name.rsplit_once('.') else { return false };
     let is_ending = (1..=5).contains(&ending.len())
-        && ending.chars().all(|letter| letter.is_ascii_alphanumeric())
-        && ending.chars().any(|letter| letter.is_ascii_alphabetic());
+        && ending.chars().all(|character| character.is_ascii_alphanumeric())
+        && ending.chars().any(|character| character.is_ascii_alphabetic());
     !stem.is_empty() && ((!folders.is_empty() && is_ending) || USUAL_ENDINGS.contains(&ending))
 }
 

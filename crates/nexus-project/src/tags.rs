@@ -105,9 +105,9 @@ struct Mark {
 fn marks(catalog: &Catalog, message: &str) -> Vec<Mark> {
     let mut found = Vec::new();
     let mut at = 0;
-    while let Some(letter) = message.get(at..).and_then(|rest| rest.chars().next()) {
+    while let Some(character) = message.get(at..).and_then(|rest| rest.chars().next()) {
         let rest = message.get(at..).unwrap_or_default();
-        match letter {
+        match character {
             '`' => {
                 at += code(message.get(..at).unwrap_or_default(), rest);
                 continue;
@@ -124,7 +124,7 @@ fn marks(catalog: &Catalog, message: &str) -> Vec<Mark> {
             }
             _ => {}
         }
-        at += letter.len_utf8();
+        at += character.len_utf8();
     }
     found
 }

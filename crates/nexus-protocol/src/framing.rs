@@ -88,7 +88,7 @@ impl Frame {
     #[must_use]
     pub fn with(mut self, name: &str, value: &str) -> Self {
         let flat: String =
-            value.chars().map(|letter| if letter.is_control() { ' ' } else { letter }).collect();
+            value.chars().map(|character| if character.is_control() { ' ' } else { character }).collect();
         self.lines.push((name.to_owned(), flat));
         self
     }
@@ -119,12 +119,14 @@ impl Frame {
 /// stand. Every line is set in, so that none of them can pass for a fact or for the end.
 #[must_use]
 pub fn with_block(frame: &str, name: &str, text: &str) -> String {
-    let name: String =
-        name.chars().filter(|letter| letter.is_ascii_alphanumeric() || matches!(letter, '_' | '-')).collect();
+    let name: String = name
+        .chars()
+        .filter(|character| character.is_ascii_alphanumeric() || matches!(character, '_' | '-'))
+        .collect();
     let mut block = format!("<{name}>\n");
     for line in text.trim_end().lines() {
         let flat: String =
-            line.chars().map(|letter| if letter.is_control() { ' ' } else { letter }).collect();
+            line.chars().map(|character| if character.is_control() { ' ' } else { character }).collect();
         // Writing to a String cannot fail.
         let _ = writeln!(block, "  {flat}");
     }

@@ -89,8 +89,8 @@ pub(crate) fn rare<T: AsRef<str>>(
 
 /// Tells whether a text has letters of a script that puts no spaces between words.
 pub(crate) fn has_unspaced_script(text: &str) -> bool {
-    text.chars().any(|letter| {
-        matches!(letter,
+    text.chars().any(|character| {
+        matches!(character,
             '\u{0E00}'..='\u{0EFF}' | '\u{1000}'..='\u{109F}' | '\u{1780}'..='\u{17FF}'
             | '\u{3040}'..='\u{30FF}' | '\u{3400}'..='\u{9FFF}' | '\u{AC00}'..='\u{D7AF}'
             | '\u{F900}'..='\u{FAFF}' | '\u{20000}'..='\u{3FFFF}')

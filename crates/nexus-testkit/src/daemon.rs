@@ -245,7 +245,7 @@ fn poll<T>(
 fn port_of(output: &str) -> Option<u16> {
     let after = &output[output.find(PORT_LINE)? + PORT_LINE.len()..];
     let line = after.lines().next().filter(|line| after.len() > line.len())?;
-    line.split(|letter: char| !letter.is_ascii_digit()).next()?.parse().ok()
+    line.split(|character: char| !character.is_ascii_digit()).next()?.parse().ok()
 }
 
 fn failure(mut process: Running) -> StartFailure {

@@ -43,7 +43,7 @@ impl Query {
 }
 
 fn telling(text: &str) -> HashSet<String> {
-    text.split(|letter: char| !letter.is_alphanumeric())
+    text.split(|character: char| !character.is_alphanumeric())
         .filter(|word| word.chars().count() >= MIN_LEN)
         .map(|word| stem(&word.to_lowercase()))
         .filter(|word| !is_common(word))

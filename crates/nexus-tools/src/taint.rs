@@ -160,7 +160,7 @@ fn tidy(source: &str) -> String {
     let flat: String = source
         .replace(BETWEEN, ", ")
         .chars()
-        .map(|letter| if letter.is_control() { ' ' } else { letter })
+        .map(|character| if character.is_control() { ' ' } else { character })
         .take(MAX_SOURCE_LEN)
         .collect();
     flat.trim().to_owned()

@@ -149,7 +149,7 @@ async fn may_ask_for(address: &str, scope: &Scope<'_>) -> Result<(), String> {
 /// Returns whether a text names an address as a word of its own.
 fn names(text: &str, address: &str) -> bool {
     text.split_whitespace().any(|word| {
-        let word = word.trim_matches(|letter: char| "<>()[]\"',.;".contains(letter));
+        let word = word.trim_matches(|character: char| "<>()[]\"',.;".contains(character));
         normal_address(word).as_deref() == Some(address)
     })
 }

@@ -130,11 +130,11 @@ pub(crate) fn shorten_left(content: &str, limit: usize) -> String {
 }
 
 /// Returns as many of the letters as fit.
-fn within(letters: impl Iterator<Item = char>, limit: usize) -> String {
+fn within(characters: impl Iterator<Item = char>, limit: usize) -> String {
     let mut taken = 0;
-    letters
-        .take_while(|letter| {
-            taken += unicode_width::UnicodeWidthChar::width(*letter).unwrap_or(0);
+    characters
+        .take_while(|character| {
+            taken += unicode_width::UnicodeWidthChar::width(*character).unwrap_or(0);
             taken <= limit
         })
         .collect()
@@ -151,13 +151,13 @@ pub(crate) fn single_line(content: &str) -> String {
 /// of words, or hide among them, stands as its number.
 pub(crate) fn harmless(content: &str) -> String {
     let mut shown = String::with_capacity(content.len());
-    for letter in content.chars() {
-        match letter {
-            '\n' | '\t' => shown.push(letter),
-            _ if is_deceptive(letter) => shown.extend(letter.escape_unicode()),
+    for character in content.chars() {
+        match character {
+            '\n' | '\t' => shown.push(character),
+            _ if is_deceptive(character) => shown.extend(character.escape_unicode()),
             // A break or a blank of another kind keeps words apart.
-            _ if letter.is_control() => shown.extend(letter.is_whitespace().then_some(' ')),
-            _ => shown.push(letter),
+            _ if character.is_control() => shown.extend(character.is_whitespace().then_some(' ')),
+            _ => shown.push(character),
         }
     }
     shown

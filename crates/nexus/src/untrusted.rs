@@ -53,15 +53,15 @@ pub(crate) fn beginning(text: &str, columns: usize, whole: &str) -> String {
 fn broken(line: &str, room: usize) -> Vec<String> {
     let mut parts = vec![String::new()];
     let mut taken = 0;
-    for letter in line.chars() {
-        let width = letter.width().unwrap_or(1).max(1);
+    for character in line.chars() {
+        let width = character.width().unwrap_or(1).max(1);
         if taken + width > room {
             parts.push(String::new());
             taken = 0;
         }
         taken += width;
         if let Some(part) = parts.last_mut() {
-            part.push(letter);
+            part.push(character);
         }
     }
     parts

@@ -183,7 +183,7 @@ impl Reader {
 /// Returns what to look for: the task's own words, then its names alone.
 fn queries(task: &str) -> Vec<String> {
     let mut queries = vec![task.to_owned()];
-    let words = || task.split(|letter: char| !letter.is_alphanumeric() && letter != '\'');
+    let words = || task.split(|character: char| !character.is_alphanumeric() && character != '\'');
     let names: Vec<&str> = words()
         .skip(1)
         .filter(|word| word.len() > 2 && word.starts_with(char::is_uppercase))
@@ -213,7 +213,7 @@ fn fitting(task: &str, items: Vec<Recalled>) -> Vec<Recalled> {
 /// Returns the beginnings of a text's telling words: long enough to tell, short enough for every ending.
 fn telling(text: &str) -> BTreeSet<String> {
     let lower = text.to_lowercase();
-    let words = lower.split(|letter: char| !letter.is_alphanumeric());
+    let words = lower.split(|character: char| !character.is_alphanumeric());
     words
         .filter(|word| word.chars().count() > 2 && !COMMON.contains(word))
         .map(|word| word.chars().take(STEM).collect())

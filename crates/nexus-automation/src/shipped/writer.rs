@@ -322,7 +322,7 @@ impl Shared {
 /// The longer words of a text, without their endings.
 fn words_of(text: &str) -> BTreeSet<String> {
     let lower = text.to_lowercase();
-    let words = lower.split(|letter: char| !letter.is_alphanumeric());
+    let words = lower.split(|character: char| !character.is_alphanumeric());
     words.filter(|word| word.chars().count() > 3).map(|word| word.chars().take(6).collect()).collect()
 }
 

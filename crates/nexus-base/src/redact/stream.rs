@@ -55,7 +55,7 @@ impl StreamRedactor {
         if !self.in_a_key {
             return piece;
         }
-        match piece.find(|letter: char| !is_of_a_key(letter)) {
+        match piece.find(|character: char| !is_of_a_key(character)) {
             Some(end) => {
                 self.in_a_key = false;
                 &piece[end..]
@@ -92,7 +92,7 @@ impl Redactor {
         let starts_a_word = |at: usize| {
             let last = text[..at].chars().next_back().or(before);
             // A secret before it will have become a placeholder.
-            last.is_none_or(|letter| !letter.is_ascii_alphanumeric())
+            last.is_none_or(|character| !character.is_ascii_alphanumeric())
                 || whole.iter().any(|(_, after)| *after == at)
         };
         let mut keys = Vec::new();
@@ -105,8 +105,8 @@ impl Redactor {
             }
             for (at, _) in text.match_indices(prefix).filter(|(at, _)| starts_a_word(*at)) {
                 let tail = at + prefix.len();
-                match text[tail..].find(|letter: char| !is_of_a_key(letter)) {
-                    Some(letters) if letters >= MIN_TAIL_LEN => keys.push((at, tail + letters)),
+                match text[tail..].find(|character: char| !is_of_a_key(character)) {
+                    Some(characters) if characters >= MIN_TAIL_LEN => keys.push((at, tail + characters)),
                     Some(_) => {}
                     None => {
                         length = length.min(at);
@@ -166,9 +166,9 @@ mod tests {
             for at in (0..=text.len()).filter(|at| text.is_char_boundary(*at)) {
                 assert_eq!(streamed(&redactor, &[&text[..at], &text[at..]]), expected, "{text} cut at {at}");
             }
-            let letters: Vec<String> = text.chars().map(String::from).collect();
-            let letters: Vec<&str> = letters.iter().map(String::as_str).collect();
-            assert_eq!(streamed(&redactor, &letters), expected, "{text} letter by letter");
+            let characters: Vec<String> = text.chars().map(String::from).collect();
+            let characters: Vec<&str> = characters.iter().map(String::as_str).collect();
+            assert_eq!(streamed(&redactor, &characters), expected, "{text} letter by letter");
         }
     }
 
@@ -215,12 +215,12 @@ mod tests {
         ) {
             let redactor = redactor();
             let text: String = parts.concat();
-            let letters: Vec<char> = text.chars().collect();
+            let characters: Vec<char> = text.chars().collect();
             let mut pieces = Vec::new();
             let (mut at, mut next) = (0, sizes.iter().cycle());
-            while at < letters.len() {
-                let end = (at + next.next().unwrap()).min(letters.len());
-                pieces.push(letters[at..end].iter().collect::<String>());
+            while at < characters.len() {
+                let end = (at + next.next().unwrap()).min(characters.len());
+                pieces.push(characters[at..end].iter().collect::<String>());
                 at = end;
             }
             let pieces: Vec<&str> = pieces.iter().map(String::as_str).collect();

@@ -54,12 +54,12 @@ pub fn lines(text: &str) -> Vec<VisibleLine> {
 pub fn line(text: &str) -> String {
     let mut shown = String::with_capacity(text.len());
     let mut rest = text;
-    while let Some(letter) = rest.chars().next() {
-        let run = match letter {
-            ' ' | '\t' => rest.chars().take_while(|next| *next == letter).count(),
+    while let Some(character) = rest.chars().next() {
+        let run = match character {
+            ' ' | '\t' => rest.chars().take_while(|next| *next == character).count(),
             _ => 1,
         };
-        let taken = match letter {
+        let taken = match character {
             ' ' if run > MAX_PLAIN_SPACES || run == rest.len() => {
                 let _ = write!(shown, "{MARK}␠×{run}⟩");
                 run
@@ -78,20 +78,20 @@ pub fn line(text: &str) -> String {
             }
             // Only one that would read as an escape of ours: commands are full of the others.
             '\\' if !rest.starts_with("\\u{") => {
-                shown.push(letter);
+                shown.push(character);
                 1
             }
             '\\' => {
-                escape(&mut shown, letter);
+                escape(&mut shown, character);
                 1
             }
-            _ if is_plain(letter) => {
-                shown.push(letter);
-                letter.len_utf8()
+            _ if is_plain(character) => {
+                shown.push(character);
+                character.len_utf8()
             }
             _ => {
-                escape(&mut shown, letter);
-                letter.len_utf8()
+                escape(&mut shown, character);
+                character.len_utf8()
             }
         };
         rest = &rest[taken..];
@@ -101,36 +101,43 @@ pub fn line(text: &str) -> String {
 
 /// Tells whether a letter can turn the order in which others are shown, or is not shown at all: what no text for
 /// people needs, whoever wrote it. Joiners, accents and right-to-left letters are not among them.
-pub fn is_deceptive(letter: char) -> bool {
-    matches!(letter,
+pub fn is_deceptive(character: char) -> bool {
+    matches!(character,
         '\u{ad}' | '\u{61c}' | '\u{180e}' | '\u{200b}' | '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}'
         | '\u{2060}'..='\u{206f}' | '\u{115f}' | '\u{1160}' | '\u{3164}' | '\u{ffa0}' | '\u{feff}'
         | '\u{fff9}'..='\u{fffb}' | '\u{e0000}'..='\u{e0fff}')
 }
 
-fn escape(shown: &mut String, letter: char) {
-    let _ = write!(shown, "\\u{{{:X}}}", u32::from(letter));
+fn escape(shown: &mut String, character: char) {
+    let _ = write!(shown, "\\u{{{:X}}}", u32::from(character));
 }
 
 /// Tells whether a letter shows as itself and as nothing else.
-fn is_plain(letter: char) -> bool {
-    if letter.is_ascii() {
-        return !letter.is_ascii_control();
+fn is_plain(character: char) -> bool {
+    if character.is_ascii() {
+        return !character.is_ascii_control();
     }
     // The standard library's own notion: unassigned, private, format and separator characters are escaped, and so is
     // what joins the letter before it.
-    let has_a_look = letter.escape_debug().eq([letter]);
-    has_a_look && letter != TAB && letter != MARK && !is_blank(letter) && !is_right_to_left(letter)
+    let has_a_look = character.escape_debug().eq([character]);
+    has_a_look
+        && character != TAB
+        && character != MARK
+        && !is_blank(character)
+        && !is_right_to_left(character)
 }
 
 /// Letters and signs by name that show nothing.
-fn is_blank(letter: char) -> bool {
-    matches!(letter, '\u{115f}' | '\u{1160}' | '\u{17b4}' | '\u{17b5}' | '\u{2800}' | '\u{3164}' | '\u{ffa0}')
+fn is_blank(character: char) -> bool {
+    matches!(
+        character,
+        '\u{115f}' | '\u{1160}' | '\u{17b4}' | '\u{17b5}' | '\u{2800}' | '\u{3164}' | '\u{ffa0}'
+    )
 }
 
 /// Scripts written from right to left: their letters reorder the signs and digits between them.
-fn is_right_to_left(letter: char) -> bool {
-    matches!(letter, '\u{590}'..='\u{8ff}' | '\u{fb1d}'..='\u{fdff}' | '\u{fe70}'..='\u{fefe}'
+fn is_right_to_left(character: char) -> bool {
+    matches!(character, '\u{590}'..='\u{8ff}' | '\u{fb1d}'..='\u{fdff}' | '\u{fe70}'..='\u{fefe}'
         | '\u{10800}'..='\u{10fff}' | '\u{1e800}'..='\u{1efff}')
 }
 
@@ -159,19 +166,19 @@ mod tests {
 
     fn read_line(mut rest: &str) -> String {
         let mut text = String::new();
-        while let Some(letter) = rest.chars().next() {
+        while let Some(character) = rest.chars().next() {
             if let Some((code, after)) = rest.strip_prefix("\\u{").and_then(|rest| rest.split_once('}')) {
                 text.push(char::from_u32(u32::from_str_radix(code, 16).unwrap()).unwrap());
                 rest = after;
             } else if let Some((mark, after)) = rest.strip_prefix(MARK).and_then(|rest| rest.split_once('⟩'))
             {
                 let (kind, count) = mark.split_once('×').unwrap();
-                let letter = if kind == "␠" { " " } else { "\t" };
-                text.push_str(&letter.repeat(count.parse().unwrap()));
+                let character = if kind == "␠" { " " } else { "\t" };
+                text.push_str(&character.repeat(count.parse().unwrap()));
                 rest = after;
             } else {
-                text.push(if letter == TAB { '\t' } else { letter });
-                rest = &rest[letter.len_utf8()..];
+                text.push(if character == TAB { '\t' } else { character });
+                rest = &rest[character.len_utf8()..];
             }
         }
         text
@@ -221,8 +228,14 @@ mod tests {
     fn check(text: &str) -> Result<(), TestCaseError> {
         let shown = lines(text);
         for line in &shown {
-            prop_assert!(line.text.chars().all(|letter| letter == TAB || letter == MARK || is_plain(letter)));
-            prop_assert!(!line.text.chars().any(|letter| letter.is_control() || is_deceptive(letter)));
+            prop_assert!(
+                line.text
+                    .chars()
+                    .all(|character| character == TAB || character == MARK || is_plain(character))
+            );
+            prop_assert!(
+                !line.text.chars().any(|character| character.is_control() || is_deceptive(character))
+            );
             prop_assert!(!line.text.ends_with(' '));
         }
         // Whoever can read it back lost nothing, and two texts cannot have the same look.

@@ -109,7 +109,7 @@ fn end_of_trivia_to_token(text: &str, from: usize, until: usize) -> usize {
         let rest = &text[at..until];
         if let Some(comment) = comment_length(rest) {
             at += comment;
-        } else if let Some(blank) = rest.chars().next().filter(|letter| letter.is_whitespace()) {
+        } else if let Some(blank) = rest.chars().next().filter(|character| character.is_whitespace()) {
             at += blank.len_utf8();
         } else {
             break;

@@ -34,8 +34,9 @@ fn in_command(command: &str) -> bool {
                 || before.ends_with("do");
             let after = command[at + name.len()..].chars().next();
             begins
-                && after
-                    .is_none_or(|letter| letter.is_whitespace() || matches!(letter, '<' | '"' | '\'' | ';'))
+                && after.is_none_or(|character| {
+                    character.is_whitespace() || matches!(character, '<' | '"' | '\'' | ';')
+                })
         })
     })
 }

@@ -11,7 +11,10 @@ pub(super) fn hear_addresses(words: &[Token<'_>], heard: &mut Heard) {
             && !local.is_empty()
             && domain.contains('.')
             && word.raw.len() <= 120
-            && word.raw.chars().all(|letter| letter.is_ascii_alphanumeric() || "@._+-".contains(letter))
+            && word
+                .raw
+                .chars()
+                .all(|character| character.is_ascii_alphanumeric() || "@._+-".contains(character))
         {
             heard.email = Some(word.raw.to_owned());
         }
@@ -30,7 +33,9 @@ pub(super) fn hear_addresses(words: &[Token<'_>], heard: &mut Heard) {
                     | "Etc"
             ) && place.len() >= 3
                 && place.len() <= 40
-                && place.chars().all(|letter| letter.is_ascii_alphanumeric() || "_-/+".contains(letter))
+                && place
+                    .chars()
+                    .all(|character| character.is_ascii_alphanumeric() || "_-/+".contains(character))
         });
         let follows_cue = words[..at]
             .iter()
@@ -41,7 +46,7 @@ pub(super) fn hear_addresses(words: &[Token<'_>], heard: &mut Heard) {
         let is_short_zone = follows_cue
             && word.raw.len() <= 5
             && word.raw.len() >= 3
-            && word.raw.chars().all(|letter| letter.is_ascii_uppercase());
+            && word.raw.chars().all(|character| character.is_ascii_uppercase());
         if is_zone_name || is_offset || is_short_zone {
             heard.timezone = Some(word.raw.to_owned());
         }
@@ -109,7 +114,7 @@ pub(super) fn hear_manner(sentence: &str, words: &[Token<'_>], heard: &mut Heard
     }
     let mentions_emoji = words.iter().any(|word| matches!(word.folded.as_str(), "emoji" | "icon" | "symbol"));
     if mentions_emoji || heard.agent_name.is_some() {
-        heard.emoji = sentence.chars().find(|letter| is_emoji(*letter)).map(String::from);
+        heard.emoji = sentence.chars().find(|character| is_emoji(*character)).map(String::from);
     }
     let start = (0..words.len())
         .find(|at| ABOUT_THE_PERSON.iter().any(|phrase| phrase_length(words, *at, phrase).is_some()));
@@ -124,6 +129,6 @@ pub(super) fn hear_manner(sentence: &str, words: &[Token<'_>], heard: &mut Heard
     }
 }
 
-fn is_emoji(letter: char) -> bool {
-    matches!(u32::from(letter), 0x1F300..=0x1FAFF | 0x2600..=0x27BF | 0x2B50 | 0x2B55)
+fn is_emoji(character: char) -> bool {
+    matches!(u32::from(character), 0x1F300..=0x1FAFF | 0x2600..=0x27BF | 0x2B50 | 0x2B55)
 }

@@ -253,7 +253,7 @@ fn name_at(sentence: &str, words: &[Token<'_>], at: usize, firmness: Firmness) -
             let goes_on = if capital {
                 is_capital(word.raw)
                     || is_particle_inside(words, end)
-                    || word.raw.chars().all(|letter| letter.is_ascii_digit())
+                    || word.raw.chars().all(|character| character.is_ascii_digit())
             } else {
                 end == at + 1 && (end + 1 == words.len() || word.closes_clause)
             };
@@ -290,7 +290,7 @@ fn can_be_name(word: &Token<'_>, firmness: Firmness) -> bool {
     let is_plain = word
         .raw
         .chars()
-        .all(|letter| letter.is_alphanumeric() || matches!(letter, '-' | '\'' | '’' | '.' | '_'));
+        .all(|character| character.is_alphanumeric() || matches!(character, '-' | '\'' | '’' | '.' | '_'));
     let is_listed = NEVER_A_NAME.contains(&word.folded.as_str());
     let is_common = firmness == Firmness::Soft
         && (NOT_AFTER_AM.contains(&word.folded.as_str())
@@ -305,8 +305,9 @@ fn can_be_name(word: &Token<'_>, firmness: Firmness) -> bool {
 }
 
 fn is_capital(raw: &str) -> bool {
-    raw.chars().next().is_some_and(|letter| {
-        letter.is_uppercase() || (letter.is_alphabetic() && !letter.is_ascii() && !letter.is_lowercase())
+    raw.chars().next().is_some_and(|character| {
+        character.is_uppercase()
+            || (character.is_alphabetic() && !character.is_ascii() && !character.is_lowercase())
     })
 }
 
@@ -315,9 +316,11 @@ fn clean_name(raw: &str) -> Option<String> {
     let flat = one_line(raw, MAX_NAME_LEN);
     let kept: String = flat
         .chars()
-        .filter(|letter| letter.is_alphanumeric() || matches!(letter, ' ' | '-' | '\'' | '’' | '.' | '_'))
+        .filter(|character| {
+            character.is_alphanumeric() || matches!(character, ' ' | '-' | '\'' | '’' | '.' | '_')
+        })
         .collect();
-    let kept = kept.trim_matches(|letter: char| letter == ' ' || letter == '-' || letter == '.');
+    let kept = kept.trim_matches(|character: char| character == ' ' || character == '-' || character == '.');
     if !kept.chars().any(char::is_alphanumeric) {
         return None;
     }
@@ -327,8 +330,10 @@ fn clean_name(raw: &str) -> Option<String> {
     let titled: Vec<String> = kept
         .split(' ')
         .map(|word| {
-            let mut letters = word.chars();
-            letters.next().map_or_else(String::new, |first| first.to_uppercase().chain(letters).collect())
+            let mut characters = word.chars();
+            characters
+                .next()
+                .map_or_else(String::new, |first| first.to_uppercase().chain(characters).collect())
         })
         .collect();
     Some(titled.join(" "))

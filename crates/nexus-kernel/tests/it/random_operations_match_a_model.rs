@@ -55,7 +55,7 @@ enum Target {
 fn judge(name: &str) -> Target {
     let legal = !name.is_empty()
         && name.len() <= 35
-        && name.chars().all(|letter| letter.is_ascii_alphanumeric() || "_-".contains(letter));
+        && name.chars().all(|character| character.is_ascii_alphanumeric() || "_-".contains(character));
     match (legal, ["root", "kernel", "engine", "system"].contains(&name)) {
         (false, _) => Target::Illegal,
         (true, true) => Target::Reserved,

@@ -125,12 +125,12 @@ fn count(word: &str) -> Option<i64> {
 }
 
 fn bare(token: &str) -> String {
-    token.trim_matches(|letter: char| !letter.is_alphanumeric()).to_lowercase()
+    token.trim_matches(|character: char| !character.is_alphanumeric()).to_lowercase()
 }
 
 fn words(lowered: &str) -> Vec<&str> {
     lowered
-        .split(|letter: char| !letter.is_alphanumeric() && letter != '-')
+        .split(|character: char| !character.is_alphanumeric() && character != '-')
         .filter(|word| !word.is_empty())
         .collect()
 }

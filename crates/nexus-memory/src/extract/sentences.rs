@@ -46,15 +46,15 @@ const NOBODY: [&str; 36] = [
 pub(super) fn split(text: &str) -> Vec<String> {
     let mut sentences = Vec::new();
     let mut current = String::new();
-    let mut letters = text.chars().peekable();
-    while let Some(letter) = letters.next() {
-        let ends = match letter {
+    let mut characters = text.chars().peekable();
+    while let Some(character) = characters.next() {
+        let ends = match character {
             '\n' => true,
-            '.' | '!' | '?' | ';' => letters.peek().is_none_or(|next| next.is_whitespace()),
+            '.' | '!' | '?' | ';' => characters.peek().is_none_or(|next| next.is_whitespace()),
             _ => false,
         };
-        if letter != '\n' && letter != ';' {
-            current.push(letter);
+        if character != '\n' && character != ';' {
+            current.push(character);
         }
         if ends {
             take(&mut current, &mut sentences);
@@ -152,15 +152,15 @@ pub(super) fn names(sentence: &str) -> Vec<String> {
 /// Returns a sentence with a capital and an end.
 pub(super) fn finished(sentence: &str) -> String {
     let sentence = sentence.trim().trim_end_matches(['.', '!']);
-    let mut letters = sentence.chars();
-    let first = letters.next().map(|first| first.to_uppercase().to_string()).unwrap_or_default();
-    format!("{first}{}.", letters.as_str())
+    let mut characters = sentence.chars();
+    let first = characters.next().map(|first| first.to_uppercase().to_string()).unwrap_or_default();
+    format!("{first}{}.", characters.as_str())
 }
 
 fn is_name(word: &str) -> bool {
-    let mut letters = word.chars();
-    letters.next().is_some_and(char::is_uppercase)
+    let mut characters = word.chars();
+    characters.next().is_some_and(char::is_uppercase)
         && word.chars().count() > 1
-        && letters.all(|letter| letter.is_alphabetic() || letter == '-' || letter == '\'')
+        && characters.all(|character| character.is_alphabetic() || character == '-' || character == '\'')
         && !NOBODY.contains(&word.to_lowercase().as_str())
 }

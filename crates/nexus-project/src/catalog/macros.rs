@@ -75,8 +75,8 @@ pub(crate) fn check(text: &str, known: &[Invocation]) -> Result<(), CatalogError
 fn end_of(text: &str) -> Option<usize> {
     let mut depth = 0_usize;
     let mut quoted = false;
-    for (at, letter) in text.char_indices() {
-        match letter {
+    for (at, character) in text.char_indices() {
+        match character {
             '"' => quoted = !quoted,
             _ if quoted => {}
             '[' | '{' => depth += 1,
@@ -112,13 +112,13 @@ fn pairs(arguments: &str) -> Result<(Vec<(String, String)>, Heredoc), CatalogErr
 fn length(value: &str) -> Result<usize, CatalogError> {
     let mut depth = 0_usize;
     let mut quoted = false;
-    for (at, letter) in value.char_indices() {
-        match letter {
+    for (at, character) in value.char_indices() {
+        match character {
             '"' => quoted = !quoted,
             _ if quoted => {}
             '[' | '{' => depth += 1,
             ']' | '}' => depth = depth.saturating_sub(1),
-            letter if letter.is_whitespace() && depth == 0 => return Ok(at),
+            character if character.is_whitespace() && depth == 0 => return Ok(at),
             _ => {}
         }
     }

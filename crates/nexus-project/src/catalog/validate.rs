@@ -76,8 +76,12 @@ pub fn validate(catalog: &Catalog) -> Result<(), CatalogError> {
         rule(skill.manual_only || !skill.triggers.is_empty(), &skill.id, "nothing starts it")?;
         let known = |id: &String| words.tags.iter().any(|tag| tag.id == *id);
         rule(skill.triggers.iter().all(known), &skill.id, "a trigger is not defined")?;
-        let letters = skill.summary.chars().count();
-        rule(letters == 0 || (10..=120).contains(&letters), &skill.id, "the summary has another length")?;
+        let characters = skill.summary.chars().count();
+        rule(
+            characters == 0 || (10..=120).contains(&characters),
+            &skill.id,
+            "the summary has another length",
+        )?;
         macros::check(&skill.body, &words.invocations)?;
     }
     for tag in &words.tags {
@@ -107,8 +111,8 @@ fn unique<'id>(ids: impl Iterator<Item = &'id str>) -> Result<(), CatalogError> 
 
 /// Returns whether a text has the form of an id.
 pub(super) fn is_id(text: &str) -> bool {
-    text.starts_with(|letter: char| letter.is_ascii_lowercase())
-        && text.chars().all(|letter| {
-            letter.is_ascii_lowercase() || letter.is_ascii_digit() || matches!(letter, '_' | '-')
+    text.starts_with(|character: char| character.is_ascii_lowercase())
+        && text.chars().all(|character| {
+            character.is_ascii_lowercase() || character.is_ascii_digit() || matches!(character, '_' | '-')
         })
 }

@@ -94,7 +94,7 @@ pub(super) fn is_iso8601(text: &str) -> bool {
     let (clock, fraction) = clock.split_once('.').unwrap_or((clock, "0"));
     let Some([hour, minute, second]) = numbers(clock, ':', [2, 2, 2]) else { return false };
     let zone_holds = zone == "Z" || {
-        let digits: String = zone.chars().skip(1).filter(|letter| *letter != ':').collect();
+        let digits: String = zone.chars().skip(1).filter(|character| *character != ':').collect();
         matches!(digits.len(), 2 | 4) && digits.bytes().all(|byte| byte.is_ascii_digit())
     };
     (1..=12).contains(&month)

@@ -88,9 +88,9 @@ pub struct Fixture {
 impl Fixture {
     /// Returns what is wrong with the form of a fixture whose fields have the right types.
     fn fault(&self) -> Option<&'static str> {
-        let mut letters = self.test_id.bytes();
-        let is_name = letters.next().is_some_and(|first| first.is_ascii_lowercase())
-            && letters.all(|one| matches!(one, b'a'..=b'z' | b'0'..=b'9' | b'_' | b'-'));
+        let mut characters = self.test_id.bytes();
+        let is_name = characters.next().is_some_and(|first| first.is_ascii_lowercase())
+            && characters.all(|one| matches!(one, b'a'..=b'z' | b'0'..=b'9' | b'_' | b'-'));
         let one_of = |ways: &[bool]| ways.iter().filter(|given| **given).count() == 1;
         let does_one = |step: &Step| one_of(&[step.action.is_some(), step.event.is_some()]);
         match () {

@@ -43,7 +43,7 @@ impl Words {
     /// Takes in a cycle's folded text; false when not all of its words are known now.
     pub(super) fn add(&mut self, cycle: usize, folded: &str) -> bool {
         let Ok(cycle) = u32::try_from(cycle) else { return false };
-        let words = folded.split(|letter: char| !is_of_a_word(letter)).filter(|word| !word.is_empty());
+        let words = folded.split(|character: char| !is_of_a_word(character)).filter(|word| !word.is_empty());
         let mut is_sure = true;
         for word in words {
             is_sure &= self.add_word(cycle, word);
@@ -225,8 +225,8 @@ fn next_run(bytes: &mut &[u8], end: u32) -> Option<(u32, u32, bool)> {
     Some((start, after, bytes.is_empty()))
 }
 
-fn is_of_a_word(letter: char) -> bool {
-    letter.is_ascii_alphanumeric() || matches!(letter, '_' | '-') || !letter.is_ascii()
+fn is_of_a_word(character: char) -> bool {
+    character.is_ascii_alphanumeric() || matches!(character, '_' | '-') || !character.is_ascii()
 }
 
 /// Seven bits a byte, the lowest first.

@@ -178,19 +178,19 @@ fn overlap(words: &BTreeSet<String>, name: &str, content: &str) -> f64 {
 
 /// Returns the words of a text that say what it is about.
 fn words(text: &str) -> BTreeSet<String> {
-    text.split(|letter: char| !letter.is_alphanumeric())
+    text.split(|character: char| !character.is_alphanumeric())
         .map(str::to_lowercase)
         .filter(|word| word.chars().count() > 1 && !EMPTY_WORDS.contains(&word.as_str()))
-        .filter(|word| !word.chars().all(|letter| letter.is_ascii_digit()))
+        .filter(|word| !word.chars().all(|character| character.is_ascii_digit()))
         .collect()
 }
 
 fn slug(text: &str) -> String {
-    let letters: String = text
+    let characters: String = text
         .chars()
-        .map(|letter| if letter.is_ascii_alphanumeric() { letter.to_ascii_lowercase() } else { '-' })
+        .map(|character| if character.is_ascii_alphanumeric() { character.to_ascii_lowercase() } else { '-' })
         .collect();
-    letters.split('-').filter(|part| !part.is_empty()).collect::<Vec<_>>().join("-")
+    characters.split('-').filter(|part| !part.is_empty()).collect::<Vec<_>>().join("-")
 }
 
 fn title(text: &str) -> String {
@@ -201,7 +201,7 @@ fn title(text: &str) -> String {
 fn new_name(folder: &std::path::Path, prefix: &str, text: &str) -> String {
     let known = words(text);
     let mut chosen: Vec<String> = Vec::new();
-    for word in text.split(|letter: char| !letter.is_alphanumeric()) {
+    for word in text.split(|character: char| !character.is_alphanumeric()) {
         let word = word.to_lowercase();
         if known.contains(&word) && !chosen.contains(&slug(&word)) && !slug(&word).is_empty() {
             chosen.push(slug(&word));
@@ -215,11 +215,11 @@ fn new_name(folder: &std::path::Path, prefix: &str, text: &str) -> String {
     let stem = if stem.is_empty() { "note".to_owned() } else { stem };
     let mut name = format!("{prefix}{stem}.md");
     // Another file of that name is about something else, or it would have been added to.
-    for letter in 'b'..='z' {
+    for character in 'b'..='z' {
         if !folder.join(&name).exists() {
             break;
         }
-        name = format!("{prefix}{stem}-{letter}.md");
+        name = format!("{prefix}{stem}-{character}.md");
     }
     name
 }

@@ -35,10 +35,10 @@ fn write(root: &Path, cycles: &[Value], form: u8) {
         2 => serde_json::to_string_pretty(&history)
             .unwrap()
             .chars()
-            .flat_map(|letter| {
+            .flat_map(|character| {
                 let units =
-                    if letter.is_ascii() { vec![] } else { letter.encode_utf16(&mut [0; 2]).to_vec() };
-                let plain = letter.is_ascii().then_some(letter).map(String::from);
+                    if character.is_ascii() { vec![] } else { character.encode_utf16(&mut [0; 2]).to_vec() };
+                let plain = character.is_ascii().then_some(character).map(String::from);
                 plain.into_iter().chain(units.into_iter().map(|unit| format!("\\u{unit:04X}")))
             })
             .collect(),
@@ -87,8 +87,8 @@ proptest! {
         // Parts of what is there, and what may be there or not.
         let parts = parts.into_iter().map(|(cycle, at, length, capitals)| {
             let text = cycle.get(&cycles).to_string();
-            let letters: Vec<char> = text.chars().collect();
-            let part: String = letters.iter().skip(at.index(letters.len())).take(length).collect();
+            let characters: Vec<char> = text.chars().collect();
+            let part: String = characters.iter().skip(at.index(characters.len())).take(length).collect();
             if capitals { part.to_uppercase() } else { part }
         });
         let pretty = ["\": ", ": {", " 1", "  ", ",\n", "[1", "1,", ", 1", "e,", "true,", "\"main\"", "main", "x", ":", " "];

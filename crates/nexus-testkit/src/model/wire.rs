@@ -161,9 +161,9 @@ fn openai(asked: &Asked, number: usize, reply: &Reply) -> Vec<String> {
 
 /// Cuts a text into so many pieces at character borders; at least one, which may be empty.
 fn cut(text: &str, pieces: usize) -> impl Iterator<Item = String> {
-    let letters: Vec<char> = text.chars().collect();
-    let length = letters.len().div_ceil(pieces.max(1)).max(1);
-    let mut cut: Vec<String> = letters.chunks(length).map(|piece| piece.iter().collect()).collect();
+    let characters: Vec<char> = text.chars().collect();
+    let length = characters.len().div_ceil(pieces.max(1)).max(1);
+    let mut cut: Vec<String> = characters.chunks(length).map(|piece| piece.iter().collect()).collect();
     if cut.is_empty() {
         cut.push(String::new());
     }

@@ -108,7 +108,7 @@ impl Artifacts {
     /// Opens a kept text by what a model wrote; the error is for the model.
     pub(super) fn open(&self, name: &str) -> Result<Artifact, String> {
         let id = name.strip_prefix(SCHEME).unwrap_or(name);
-        if id.len() != ID_LENGTH || !id.bytes().all(|letter| letter.is_ascii_alphanumeric()) {
+        if id.len() != ID_LENGTH || !id.bytes().all(|character| character.is_ascii_alphanumeric()) {
             return Err(format!("{name} is not the name of a kept result; it looks like {SCHEME}01J…"));
         }
         for (end, untrusted) in [(OWN, false), (OUTSIDE, true)] {

@@ -128,8 +128,8 @@ fn around(lines: &[&str], start: usize, count: usize) -> String {
 fn likeness(left: &str, right: &str) -> f64 {
     use std::collections::BTreeSet;
     let pieces = |text: &str| -> BTreeSet<[char; 3]> {
-        let letters: Vec<char> = text.chars().take(HINT_LIMIT).collect();
-        letters.windows(3).filter_map(|window| window.try_into().ok()).collect()
+        let characters: Vec<char> = text.chars().take(HINT_LIMIT).collect();
+        characters.windows(3).filter_map(|window| window.try_into().ok()).collect()
     };
     let (left, right) = (pieces(left), pieces(right));
     let together = left.union(&right).count();

@@ -131,9 +131,9 @@ impl Reader {
             self.page.text.push_str(&words);
             return;
         }
-        for letter in words.chars() {
-            if !letter.is_whitespace() {
-                self.page.text.push(letter);
+        for character in words.chars() {
+            if !character.is_whitespace() {
+                self.page.text.push(character);
             } else if !self.page.text.ends_with([' ', '\n']) && !self.page.text.is_empty() {
                 self.page.text.push(' ');
             }
@@ -173,25 +173,25 @@ impl<'a> Tag<'a> {
             return None;
         }
         let mut quote = None;
-        let end = window.char_indices().skip(start).find(|(_, letter)| match (quote, *letter) {
-            (Some(open), letter) => {
-                if open == letter {
+        let end = window.char_indices().skip(start).find(|(_, character)| match (quote, *character) {
+            (Some(open), character) => {
+                if open == character {
                     quote = None;
                 }
                 false
             }
             (None, '"' | '\'') => {
-                quote = Some(*letter);
+                quote = Some(*character);
                 false
             }
-            (None, letter) => letter == '>',
+            (None, character) => character == '>',
         });
         let (end, _) = end?;
         let inside = &window[start..end];
         let name: String = inside
             .chars()
-            .take_while(|letter| letter.is_ascii_alphanumeric() || *letter == '-')
-            .map(|letter| letter.to_ascii_lowercase())
+            .take_while(|character| character.is_ascii_alphanumeric() || *character == '-')
+            .map(|character| character.to_ascii_lowercase())
             .collect();
         Some(Self { name, closes, inside, length: end + 1 })
     }
@@ -199,8 +199,10 @@ impl<'a> Tag<'a> {
     fn attribute(&self, wanted: &str) -> Option<String> {
         let mut rest = self.inside.get(self.name.len()..)?;
         loop {
-            rest = rest.trim_start_matches(|letter: char| letter.is_whitespace() || letter == '/');
-            let end = rest.find(|letter: char| letter.is_whitespace() || letter == '=').unwrap_or(rest.len());
+            rest = rest.trim_start_matches(|character: char| character.is_whitespace() || character == '/');
+            let end = rest
+                .find(|character: char| character.is_whitespace() || character == '=')
+                .unwrap_or(rest.len());
             if end == 0 {
                 return None;
             }
@@ -298,10 +300,10 @@ fn decode(text: &str) -> String {
     while let Some(at) = rest.find('&') {
         result.push_str(&rest[..at]);
         rest = &rest[at..];
-        let end = rest.char_indices().take(12).find(|(_, letter)| *letter == ';').map(|(end, _)| end);
+        let end = rest.char_indices().take(12).find(|(_, character)| *character == ';').map(|(end, _)| end);
         match end.and_then(|end| Some((entity(&rest[1..end])?, end))) {
-            Some((letter, end)) => {
-                result.push_str(&letter);
+            Some((character, end)) => {
+                result.push_str(&character);
                 rest = &rest[end + 1..];
             }
             None => {
@@ -320,10 +322,11 @@ fn entity(name: &str) -> Option<String> {
             Some(hex) => u32::from_str_radix(hex, 16).ok()?,
             None => number.parse().ok()?,
         };
-        let letter = char::from_u32(code).filter(|letter| !letter.is_control() || letter.is_whitespace())?;
-        return Some(letter.to_string());
+        let character =
+            char::from_u32(code).filter(|character| !character.is_control() || character.is_whitespace())?;
+        return Some(character.to_string());
     }
-    let letter = match name {
+    let character = match name {
         "amp" => "&",
         "lt" => "<",
         "gt" => ">",
@@ -351,7 +354,7 @@ fn entity(name: &str) -> Option<String> {
         "shy" | "zwnj" | "zwj" => "",
         _ => return None,
     };
-    Some(letter.to_owned())
+    Some(character.to_owned())
 }
 
 /// Removes blanks at the ends of lines and more than one empty line in a row.

@@ -225,14 +225,17 @@ fn is_literal_secret(name: &str, text: &str) -> bool {
     if Redactor::new().redact(text) != text {
         return true;
     }
-    let squeezed: String =
-        name.chars().filter(char::is_ascii_alphanumeric).map(|letter| letter.to_ascii_lowercase()).collect();
+    let squeezed: String = name
+        .chars()
+        .filter(char::is_ascii_alphanumeric)
+        .map(|character| character.to_ascii_lowercase())
+        .collect();
     let sounds_secret =
         ["apikey", "token", "secret", "password", "passwd"].iter().any(|end| squeezed.ends_with(end));
     // References such as `$VAR`, `env:VAR` or `service/account` are what we ask for instead.
     sounds_secret
         && text.len() >= MIN_LITERAL_LEN
-        && !text.contains(|letter: char| matches!(letter, '/' | ':' | '$') || letter.is_whitespace())
+        && !text.contains(|character: char| matches!(character, '/' | ':' | '$') || character.is_whitespace())
 }
 
 fn is_plain(text: &str, longest: usize) -> bool {
@@ -245,8 +248,10 @@ fn is_address(text: &str) -> bool {
         && rest.is_some_and(|rest| {
             let host = rest.split('/').next().unwrap_or_default();
             !host.is_empty()
-                && !rest.contains(|letter: char| {
-                    letter.is_whitespace() || letter.is_control() || matches!(letter, '@' | '?' | '#')
+                && !rest.contains(|character: char| {
+                    character.is_whitespace()
+                        || character.is_control()
+                        || matches!(character, '@' | '?' | '#')
                 })
         })
 }

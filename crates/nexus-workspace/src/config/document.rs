@@ -99,7 +99,7 @@ fn split(key: &str) -> Result<Vec<&str>, ConfigError> {
     if parts.iter().any(|part| part.is_empty()) {
         return Err(bad_key(key, "a part of it is empty"));
     }
-    if key.chars().any(|letter| letter.is_control() || letter.is_whitespace()) {
+    if key.chars().any(|character| character.is_control() || character.is_whitespace()) {
         return Err(bad_key(key, "it holds white space or control characters"));
     }
     Ok(parts)

@@ -16,12 +16,12 @@ impl Slug {
     /// Makes a slug of any name: `Echo the 2nd!` becomes `echo-the-2nd`. None when nothing is left.
     pub fn from_name(name: &str) -> Option<Self> {
         let mut slug = String::new();
-        for letter in name.chars() {
+        for character in name.chars() {
             if slug.len() >= MAX_SLUG_LEN {
                 break;
             }
-            if letter.is_ascii_alphanumeric() {
-                slug.push(letter.to_ascii_lowercase());
+            if character.is_ascii_alphanumeric() {
+                slug.push(character.to_ascii_lowercase());
             } else if !slug.is_empty() && !slug.ends_with('-') {
                 slug.push('-');
             }

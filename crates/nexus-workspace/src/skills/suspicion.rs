@@ -80,8 +80,9 @@ fn logical_lines(text: &str) -> Vec<(usize, String)> {
 fn judge(line: &str) -> Vec<&'static str> {
     let mut found = Vec::new();
     let lower = line.to_lowercase();
-    let words: Vec<&str> =
-        lower.split(|letter: char| !(letter.is_ascii_alphanumeric() || "-_./".contains(letter))).collect();
+    let words: Vec<&str> = lower
+        .split(|character: char| !(character.is_ascii_alphanumeric() || "-_./".contains(character)))
+        .collect();
     let names = |word: &str, list: &[&str]| {
         let name = word.rsplit('/').next().unwrap_or(word);
         list.contains(&name)
@@ -106,12 +107,12 @@ fn judge(line: &str) -> Vec<&'static str> {
         found.push("runs something hidden in base64");
     }
     let blob = line
-        .split(|letter: char| !(letter.is_ascii_alphanumeric() || "+/=".contains(letter)))
+        .split(|character: char| !(character.is_ascii_alphanumeric() || "+/=".contains(character)))
         .any(|run| run.len() > MAX_BLOB_LEN && !run.bytes().all(|byte| byte.is_ascii_hexdigit()));
     if blob {
         found.push("carries a long encoded blob");
     }
-    let hidden = |letter: char| matches!(letter, '\u{200b}'..='\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2060}'..='\u{2069}' | '\u{e0000}'..='\u{e007f}');
+    let hidden = |character: char| matches!(character, '\u{200b}'..='\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2060}'..='\u{2069}' | '\u{e0000}'..='\u{e007f}');
     if line.chars().any(hidden) {
         found.push("carries characters that cannot be seen");
     }

@@ -29,8 +29,8 @@ impl Wrap {
             return piece.to_owned();
         }
         let mut out = String::with_capacity(piece.len() + 8);
-        for letter in piece.chars() {
-            match letter {
+        for character in piece.chars() {
+            match character {
                 '\n' => {
                     self.finish_word(&mut out);
                     out.push('\n');
@@ -40,12 +40,12 @@ impl Wrap {
                     self.finish_word(&mut out);
                     // A blank after a full line would be the terminal's next line, and ours one more.
                     if self.width.is_none_or(|width| self.column < width) {
-                        out.push(letter);
-                        self.column += if letter == '\t' { TAB - self.column % TAB } else { 1 };
+                        out.push(character);
+                        self.column += if character == '\t' { TAB - self.column % TAB } else { 1 };
                     }
                 }
                 _ => {
-                    self.word.push(letter);
+                    self.word.push(character);
                     if self.word.len() >= MAX_WORD_LEN {
                         self.finish_word(&mut out);
                     }

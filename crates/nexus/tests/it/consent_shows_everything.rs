@@ -22,16 +22,16 @@ fn message(command: &str, mark: &str) -> String {
     let list = json!([["bash", { "command": command, "network": true }]]).to_string();
     let typed: String = list
         .chars()
-        .flat_map(|letter| match letter {
-            ' '..='~' => vec![letter],
-            _ => format!("\\u{:04x}", u32::from(letter)).chars().collect(),
+        .flat_map(|character| match character {
+            ' '..='~' => vec![character],
+            _ => format!("\\u{:04x}", u32::from(character)).chars().collect(),
         })
         .collect();
     format!("WORK {typed} {mark}")
 }
 
 fn assert_nothing_hides(what: &str, text: &str) {
-    let odd: Vec<char> = text.chars().filter(|letter| is_deceptive(*letter)).collect();
+    let odd: Vec<char> = text.chars().filter(|character| is_deceptive(*character)).collect();
     assert!(odd.is_empty(), "{what} has {odd:?}: {text}");
 }
 

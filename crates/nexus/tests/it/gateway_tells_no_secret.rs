@@ -101,12 +101,12 @@ fn teller(secret: &str) -> ModelServer {
     server.answer(move |asked| {
         let last = asked.last_text();
         let (_, words) = last.rsplit_once("cut ")?;
-        let letters = secret.chars().count();
+        let characters = secret.chars().count();
         let Ok(at) = words.trim().parse::<usize>() else {
             return Some(Reply::text(format!("It is {secret}, I think.")).pieces(10_000));
         };
         // Half of the text ends right at the cut.
-        let (before, after) = (letters, 2 * at);
+        let (before, after) = (characters, 2 * at);
         let text = format!("{}{secret}{}", ".".repeat(before), "~".repeat(after));
         Some(Reply::text(text).pieces(2))
     });
@@ -128,8 +128,8 @@ fn t14_a_secret_said_in_pieces_is_hidden_wherever_it_is_cut() {
             let asked = json!({ "method": "sessions.resolve", "params": { "session": secret } });
             (!daemon.post("/api/call", &asked).body.contains(secret)).then_some(())
         });
-        let letters = secret.chars().count();
-        let cuts: Vec<String> = (1..letters).map(|at| at.to_string()).chain(["up".to_owned()]).collect();
+        let characters = secret.chars().count();
+        let cuts: Vec<String> = (1..characters).map(|at| at.to_string()).chain(["up".to_owned()]).collect();
         for cut in &cuts {
             let message = json!({ "message": format!("cut {cut}"), "session": format!("chat:{cut}") });
             let sent = daemon.post("/api/chat", &message).json();

@@ -171,8 +171,8 @@ fn shape(value: &str) -> String {
         value = value.replace(said.key, "KEY");
     }
     let mut shaped = String::new();
-    for piece in value.split_inclusive(|letter: char| !letter.is_ascii_alphanumeric()) {
-        let token = piece.trim_end_matches(|letter: char| !letter.is_ascii_alphanumeric());
+    for piece in value.split_inclusive(|character: char| !character.is_ascii_alphanumeric()) {
+        let token = piece.trim_end_matches(|character: char| !character.is_ascii_alphanumeric());
         let named = match token.len() {
             26 if token.bytes().all(|byte| byte.is_ascii_digit() || byte.is_ascii_uppercase()) => "ID",
             32.. if token.bytes().all(|byte| byte.is_ascii_hexdigit()) => "HASH",

@@ -126,7 +126,7 @@ fn pointer(arguments: &Arguments) -> Result<Option<Storage>, Failure> {
     let json_path = arguments.json_path.clone();
     let usage = |message: &str| Failure::new(message).exit(Exit::Usage);
     if let Some(var) = &arguments.env {
-        let is_name = var.chars().all(|letter| letter.is_ascii_alphanumeric() || letter == '_');
+        let is_name = var.chars().all(|character| character.is_ascii_alphanumeric() || character == '_');
         if var.is_empty() || !is_name {
             // Most likely the secret itself; it is not repeated.
             return Err(usage("--env takes the name of a variable, not its value"));

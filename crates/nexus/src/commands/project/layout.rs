@@ -28,12 +28,14 @@ fn wrap(first: &str, others: &str, content: &str, width: usize) -> Vec<String> {
         if begun {
             line.push(' ');
         }
-        for letter in word.chars() {
-            let mut letters = [0; 4];
-            if begun && output::columns(&line) + output::columns(letter.encode_utf8(&mut letters)) > width {
+        for character in word.chars() {
+            let mut characters = [0; 4];
+            if begun
+                && output::columns(&line) + output::columns(character.encode_utf8(&mut characters)) > width
+            {
                 lines.push(std::mem::replace(&mut line, others.to_owned()));
             }
-            line.push(letter);
+            line.push(character);
             begun = true;
         }
     }

@@ -21,7 +21,6 @@ pub struct Limits {
     pub identical_calls: u32,
     /// Tokens of everything one message leads to.
     pub run_tokens: u64,
-    /// Tokens of one day.
     pub day_tokens: u64,
     /// Cost of one day, in millionths of a dollar.
     pub day_micro_usd: u64,

@@ -98,7 +98,6 @@ pub enum Cause {
 /// What was decided, for the ledger.
 #[derive(Debug, Clone)]
 pub struct Compacted {
-    /// Its id.
     pub id: CompactionId,
     /// The last turn that the summary stands for.
     pub through: Option<TurnId>,

@@ -30,7 +30,6 @@ pub struct ContextRecord {
     pub system: Vec<PromptPart>,
     /// Whether the onboarding section was in it.
     pub onboarding: bool,
-    /// Tools and their size.
     pub tools: SizedCount,
     /// Earlier turns and their size.
     pub history: SizedCount,
@@ -41,7 +40,6 @@ pub struct ContextRecord {
     pub frame_bytes: usize,
     /// The newest words.
     pub words_bytes: usize,
-    /// What was remembered for it.
     pub memory: Vec<RememberedFact>,
     /// What automations added, by source.
     pub additions: Vec<PromptPart>,
@@ -62,7 +60,6 @@ pub struct SizedCount {
 }
 
 impl ContextRecord {
-    /// Notes the system prompt.
     pub(crate) fn note_prompt(&mut self, prompt: &SystemPrompt) {
         self.system.clone_from(&prompt.parts);
         self.onboarding = prompt.onboarding;

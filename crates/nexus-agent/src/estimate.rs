@@ -74,7 +74,6 @@ pub(crate) fn tools_bytes(tools: &[ToolSpec]) -> usize {
         .sum()
 }
 
-/// Returns the bytes of messages.
 pub(crate) fn messages_bytes(messages: &[Message]) -> usize {
     messages
         .iter()

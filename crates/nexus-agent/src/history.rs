@@ -46,12 +46,7 @@ pub enum PastMessage {
         text: String,
     },
     /// The model's reply.
-    Assistant {
-        /// Its text.
-        text: String,
-        /// Its calls.
-        calls: Vec<PastCall>,
-    },
+    Assistant { text: String, calls: Vec<PastCall> },
 }
 
 /// One call of an earlier reply.
@@ -63,7 +58,6 @@ pub struct PastCall {
     pub model_call_id: String,
     /// Tool name.
     pub tool: String,
-    /// Arguments.
     pub arguments: Value,
     /// Result and whether it was an error; none when a crash cut the call off.
     pub result: Option<(String, bool)>,

@@ -17,7 +17,6 @@ use nexus_tools::ports::{Call, LedgerError, TurnFacts};
 /// One reply with tool calls, before the first of them runs.
 #[derive(Debug, Clone)]
 pub struct Step {
-    /// The message.
     pub message_id: MessageId,
     /// Text of the reply.
     pub text: String,
@@ -41,7 +40,6 @@ pub enum CallEnd {
 /// When a call ran: it may have waited for the calls before it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct CallSpan {
-    /// When it began.
     pub began: Timestamp,
     /// How long it took, whatever the wall clock did meanwhile.
     pub took: Duration,
@@ -107,7 +105,6 @@ pub trait Dispatch: Send + Sync {
 pub struct Spent {
     /// Tokens of the run: everything the owner's message led to.
     pub run_tokens: u64,
-    /// Tokens of the day.
     pub day_tokens: u64,
     /// Cost of the day, in millionths of a dollar.
     pub day_micro_usd: u64,
@@ -154,13 +151,8 @@ pub enum Progress<'a> {
         compacted: &'a Compacted,
     },
     /// A call begins.
-    CallStarted {
-        /// The call.
-        call: &'a Call,
-    },
-    /// A call ended.
+    CallStarted { call: &'a Call },
     CallEnded {
-        /// The call.
         call: &'a Call,
         /// It did not do what was asked.
         is_error: bool,

@@ -50,9 +50,7 @@ pub struct PromptPart {
 /// A whole system prompt and what it is made of.
 #[derive(Debug, Clone)]
 pub struct SystemPrompt {
-    /// The text.
     pub text: Arc<str>,
-    /// Its hash.
     pub hash: String,
     /// Its parts in order.
     pub parts: Vec<PromptPart>,
@@ -72,7 +70,6 @@ pub struct Assignment {
 /// A catalog role as a worker is told about it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RoleSection {
-    /// Its name.
     pub name: String,
     /// What it says.
     pub body: String,

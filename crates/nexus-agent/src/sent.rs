@@ -13,7 +13,6 @@ use nexus_tools::ports::LedgerError;
 pub struct SentPart {
     /// `tools` or `system`.
     pub section: String,
-    /// Its name.
     pub name: String,
     /// Its words, without secrets.
     pub text: String,

@@ -46,9 +46,6 @@ impl ActiveAutomations {
 }
 
 /// Reads the automations that are switched on.
-///
-/// # Errors
-/// See [`StoreError`].
 pub async fn load_active(store: &Store) -> Result<ActiveAutomations, StoreError> {
     let mut all = store.runtime().list_automations().await?;
     all.retain(|one| one.status == AutomationStatus::Active);

@@ -13,7 +13,6 @@ use crate::verdict::Verdict;
 /// One run of an automation.
 #[derive(Debug, Clone)]
 pub struct Run {
-    /// The automation.
     pub automation: Arc<Automation>,
     /// Where it runs.
     pub hook: HookPoint,

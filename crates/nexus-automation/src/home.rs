@@ -29,7 +29,6 @@ pub const LEARNED: [&str; 3] = [SKILLS, PATTERNS, ERRORS];
 pub struct Home {
     /// The automation's name.
     pub name: String,
-    /// The folder.
     pub folder: PathBuf,
     /// Names and folders of the automations it exchanges notes with.
     pub peers: Vec<(String, PathBuf)>,

@@ -33,7 +33,6 @@ pub enum HookPoint {
     CommandCompact,
     /// An agent runs for the first time.
     AgentBootstrap,
-    /// A session starts.
     SessionStart,
     /// A session ends.
     SessionEnd,

@@ -37,7 +37,6 @@ pub struct PrincipalFacts {
     /// owner, known, unknown, system, webhook or agent.
     #[serde(rename = "type")]
     pub kind: String,
-    /// Their name.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
     /// What they are to the owner.
@@ -53,7 +52,6 @@ pub struct PrincipalFacts {
 pub struct EventFacts {
     /// Where it came from.
     pub platform: String,
-    /// What it is.
     #[serde(rename = "type")]
     pub kind: String,
     /// `inbound` or `outbound`.

@@ -44,7 +44,6 @@ impl Purpose {
 pub struct Ask {
     /// The automation's name.
     pub automation: String,
-    /// What for.
     pub purpose: Purpose,
     /// What it is told.
     pub text: String,
@@ -65,7 +64,6 @@ pub struct Thought {
     pub text: String,
     /// Tool calls it made.
     pub calls: u64,
-    /// What it cost.
     pub cost: Cost,
 }
 

@@ -99,9 +99,6 @@ impl ProgramError {
 
 /// Looks at a file in the workspace's `automations` folder; `path` is absolute, or relative to that
 /// folder or to the workspace. Nothing is run and no link is followed.
-///
-/// # Errors
-/// See [`ProgramError`].
 pub fn inspect(layout: &Layout, path: &Path) -> Result<Program, ProgramError> {
     let folder = layout.automations();
     let elsewhere = || ProgramError::Elsewhere { path: path.to_owned(), folder: folder.clone() };

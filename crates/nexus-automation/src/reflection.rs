@@ -37,9 +37,7 @@ pub struct Happened {
     pub improves: bool,
     /// Tool calls it made; a search in memory is one.
     pub calls: u64,
-    /// What it was asked.
     pub asked: String,
-    /// What it gave.
     pub gave: Option<String>,
     /// It looked for something and found nothing.
     pub missed: bool,

@@ -25,7 +25,6 @@ const MAX_PEERS: usize = 8;
 /// What its owner wants registered.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Registration {
-    /// Its name.
     pub name: String,
     /// The file, in the workspace's `automations` folder.
     pub script: PathBuf,
@@ -100,9 +99,6 @@ impl RegisterError {
 }
 
 /// Registers an automation, switched on. `agreed` is the hash its owner was shown.
-///
-/// # Errors
-/// See [`RegisterError`].
 pub async fn register(
     store: &Store,
     layout: &Layout,
@@ -148,9 +144,6 @@ pub async fn register(
 }
 
 /// Checks a registration and looks at its file; nothing is kept yet.
-///
-/// # Errors
-/// See [`RegisterError`].
 pub fn check(layout: &Layout, wanted: &Registration) -> Result<Program, RegisterError> {
     if !is_name(&wanted.name) {
         return Err(RegisterError::Name(wanted.name.clone()));

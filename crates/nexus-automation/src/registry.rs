@@ -109,7 +109,6 @@ impl Registry {
         &self.by_hook[hook.index()]
     }
 
-    /// Finds one by name.
     pub(crate) fn find(&self, name: &str) -> Option<&Arc<Entry>> {
         self.by_hook.iter().flatten().find(|entry| entry.automation.definition.name == name)
     }

@@ -68,9 +68,6 @@ impl SeedError {
 
 /// Makes what is missing and brings definitions of an older version up to date. Whether one runs is never
 /// touched, so somebody who switched a shipped automation off keeps that choice.
-///
-/// # Errors
-/// See [`SeedError`].
 pub async fn seed(store: &Store, layout: &Layout) -> Result<SeedReport, SeedError> {
     let mut report = SeedReport::default();
     let present = store.runtime().list_automations().await?;

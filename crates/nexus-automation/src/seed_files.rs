@@ -14,7 +14,6 @@ pub(crate) enum Ownership {
     Generated,
 }
 
-/// One file to be there.
 #[derive(Debug)]
 pub(crate) struct SeedFile {
     /// Path inside the automation's folder.

@@ -27,7 +27,6 @@ const SEED_VERSION: u32 = 1;
 /// One shipped automation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Shipped {
-    /// Its name.
     pub name: &'static str,
     /// What it does, for people.
     pub description: &'static str,

@@ -230,9 +230,6 @@ impl Jail {
     }
 
     /// Opens a regular file for reading.
-    ///
-    /// # Errors
-    /// See [`JailError`].
     pub fn open_file(&self, path: impl AsRef<Path>) -> Result<File, JailError> {
         let path = check_relative(path)?;
         // Without NONBLOCK, opening a pipe somebody planted would hang until a writer comes.
@@ -245,9 +242,6 @@ impl Jail {
     }
 
     /// Reads a whole regular file of at most `limit` bytes.
-    ///
-    /// # Errors
-    /// See [`JailError`].
     pub fn read(&self, path: impl AsRef<Path>, limit: u64) -> Result<Vec<u8>, JailError> {
         let path = path.as_ref();
         let file = self.open_file(path)?;
@@ -262,9 +256,6 @@ impl Jail {
     }
 
     /// Tells what stands at `path`; a symbolic link is reported as such.
-    ///
-    /// # Errors
-    /// See [`JailError`].
     pub fn metadata(&self, path: impl AsRef<Path>) -> Result<Metadata, JailError> {
         let path = check_relative(path)?;
         let failed = |errno| JailError::from_errno("inspecting", path.as_path(), errno);

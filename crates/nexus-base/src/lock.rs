@@ -46,9 +46,6 @@ fn holder_text(holder: Option<u32>) -> String {
 
 impl HeldLock {
     /// Takes the lock at once or says who holds it; writes this process's id into the file.
-    ///
-    /// # Errors
-    /// See [`LockError`].
     pub fn acquire(path: &Path) -> Result<Self, LockError> {
         let failed = |error| FileError::new("locking", path, error);
         let mut file = file::open_lock(path, 0o600)?;

@@ -37,7 +37,6 @@ pub enum State {
 /// How one harness's binding stands.
 #[derive(Debug, Clone, Serialize)]
 pub struct Standing {
-    /// The harness.
     pub harness: String,
     /// How it stands.
     pub state: State,
@@ -48,9 +47,6 @@ pub struct Standing {
 }
 
 /// Looks how a harness's binding stands. `home` is the person's, for the harness's own records.
-///
-/// # Errors
-/// See [`BindingError`].
 pub fn check(
     harness: Harness,
     ground: &Ground,

@@ -12,7 +12,6 @@ pub enum BindingError {
     /// A file of the person's does not parse, or has something else where our entry belongs.
     #[error("{} line {line}, column {column}: {reason}", file.display())]
     Unreadable {
-        /// The file.
         file: PathBuf,
         /// Line, from one.
         line: usize,
@@ -24,7 +23,6 @@ pub enum BindingError {
     /// A file we would write is there already and is somebody else's, or was changed.
     #[error("{} {}", file.display(), if *changed { "was generated here and changed since" } else { "is not ours" })]
     Taken {
-        /// The file.
         file: PathBuf,
         /// It was ours once.
         changed: bool,
@@ -35,7 +33,6 @@ pub enum BindingError {
         file.display()
     )]
     TakenEntry {
-        /// The file.
         file: PathBuf,
         /// The entry's keys, from the outermost.
         entry: String,

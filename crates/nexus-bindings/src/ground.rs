@@ -32,9 +32,6 @@ pub struct Ground {
 
 impl Ground {
     /// Looks at a folder. `workspace` is the one that goes with it, with its settings.
-    ///
-    /// # Errors
-    /// See [`BindingError`].
     pub fn survey(root: &Path, workspace: Option<(&Layout, &Settings)>) -> Result<Self, BindingError> {
         let root = std::fs::canonicalize(root)
             .map_err(|error| nexus_base::file::FileError::new("find", root, error))?;

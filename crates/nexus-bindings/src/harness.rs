@@ -5,13 +5,10 @@ use std::fmt;
 /// A coding harness.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Harness {
-    /// Claude Code.
     ClaudeCode,
     /// Codex CLI.
     Codex,
-    /// Cursor.
     Cursor,
-    /// OpenCode.
     OpenCode,
     /// Gemini CLI.
     Gemini,

@@ -43,7 +43,6 @@ impl HookEvent {
         Moment::named(name).map(Self::Moment)
     }
 
-    /// Returns the names there are.
     pub fn names() -> Vec<&'static str> {
         Moment::ALL.iter().map(|moment| moment.name()).chain(["turn_end"]).collect()
     }

@@ -41,9 +41,6 @@ pub struct Socket {
 
 impl Socket {
     /// Connects to the daemon on this port. The token goes in the upgrade's header and nowhere else.
-    ///
-    /// # Errors
-    /// See [`ClientError`].
     pub async fn connect(
         port: u16,
         token: &SecretString,
@@ -95,9 +92,6 @@ impl Socket {
     }
 
     /// Asks one thing and waits for its answer; events that come meanwhile are kept.
-    ///
-    /// # Errors
-    /// See [`ClientError`].
     pub async fn call<T: DeserializeOwned>(
         &mut self,
         method: Method,
@@ -118,9 +112,6 @@ impl Socket {
     }
 
     /// Sends a request without waiting; returns the id its answer will carry.
-    ///
-    /// # Errors
-    /// See [`ClientError`].
     pub async fn send(&mut self, method: Method, params: &impl Serialize) -> Result<String, ClientError> {
         self.next += 1;
         let id = self.next.to_string();
@@ -137,9 +128,6 @@ impl Socket {
     }
 
     /// Waits for the next frame, whatever it is.
-    ///
-    /// # Errors
-    /// See [`ClientError`].
     pub async fn receive(&mut self) -> Result<ServerFrame, ClientError> {
         loop {
             match self.stream.next().await {
@@ -156,9 +144,6 @@ impl Socket {
     }
 
     /// Waits for the next event.
-    ///
-    /// # Errors
-    /// See [`ClientError`].
     pub async fn event(&mut self) -> Result<EventFrame, ClientError> {
         if let Some(event) = self.events.pop_front() {
             return Ok(event);

@@ -14,9 +14,7 @@ use crate::storage::Storage;
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Kind {
-    /// A key for an API.
     ApiKey,
-    /// A token.
     Token,
     /// An access token that somebody refreshes.
     Oauth,
@@ -44,7 +42,6 @@ pub enum Status {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Observer {
-    /// The daemon.
     Daemon,
     /// A command in somebody's shell.
     Shell,
@@ -54,7 +51,6 @@ pub enum Observer {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Account {
-    /// The service.
     pub service: ServiceName,
     /// The account's name.
     pub account: AccountName,
@@ -65,7 +61,6 @@ pub struct Account {
     pub credentials: Vec<Credential>,
     /// When it was set up.
     pub configured_at: Timestamp,
-    /// When it was last used.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub last_used: Option<Timestamp>,
     /// Whatever else the file holds.
@@ -81,7 +76,6 @@ pub struct Credential {
     pub id: String,
     /// What kind of secret.
     pub kind: Kind,
-    /// Where it is.
     pub storage: Storage,
     /// When it stops working.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -91,7 +85,6 @@ pub struct Credential {
     /// When a test last worked.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub last_verified: Option<Timestamp>,
-    /// When it was last used.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub last_used: Option<Timestamp>,
     /// Why the last use or test failed.

@@ -64,9 +64,7 @@ impl AddError {
 /// A new credential, without its secret.
 #[derive(Debug, Clone)]
 pub struct NewCredential {
-    /// The service.
     pub service: ServiceName,
-    /// The account.
     pub account: AccountName,
     /// Its name within the account.
     pub id: String,

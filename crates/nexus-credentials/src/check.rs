@@ -23,7 +23,6 @@ const AT_ONCE: usize = 16;
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Checked {
-    /// Which one.
     pub reference: Reference,
     /// Why it gives no secret; none when it does.
     #[serde(skip_serializing_if = "Option::is_none")]

@@ -40,7 +40,6 @@ impl FailureKind {
         }
     }
 
-    /// Returns the longest rest.
     pub const fn longest_rest(self) -> Duration {
         match self {
             Self::RateLimit => Duration::from_hours(1),

@@ -38,9 +38,7 @@ pub struct Listing {
 pub struct Listed {
     /// `service/account/credential`.
     pub reference: String,
-    /// The service.
     pub service: ServiceName,
-    /// The account.
     pub account: AccountName,
     /// What kind of secret.
     pub kind: Kind,

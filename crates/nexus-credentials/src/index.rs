@@ -58,7 +58,6 @@ pub struct IndexedAccount {
     /// When it stops working.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub expires_at: Option<Timestamp>,
-    /// When it was last used.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub last_used: Option<Timestamp>,
     /// Why it last failed.

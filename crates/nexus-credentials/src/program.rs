@@ -51,14 +51,10 @@ pub enum ProgramError {
     },
     /// It did not end in time.
     #[error("{name} gave no answer within {} seconds", DEADLINE.as_secs())]
-    TimedOut {
-        /// Its name.
-        name: String,
-    },
+    TimedOut { name: String },
     /// It ended with a failure.
     #[error("{name} ended with {status}")]
     Failed {
-        /// Its name.
         name: String,
         /// How it ended.
         status: Status,
@@ -66,7 +62,6 @@ pub enum ProgramError {
     /// It printed no secret.
     #[error("{name} printed no secret{}", at(.json_path.as_deref()))]
     NoSecret {
-        /// Its name.
         name: String,
         /// Where in its output one was looked for.
         json_path: Option<String>,
@@ -74,7 +69,6 @@ pub enum ProgramError {
     /// It could not be started.
     #[error("{name} could not be started")]
     NotStarted {
-        /// Its name.
         name: String,
         /// Why.
         #[source]

@@ -12,9 +12,7 @@ use crate::name::{AccountName, NameError, ServiceName};
 /// One credential, fully named.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Reference {
-    /// The service.
     pub service: ServiceName,
-    /// The account.
     pub account: AccountName,
     /// The credential's name within the account.
     pub credential: String,

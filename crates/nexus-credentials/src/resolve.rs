@@ -29,10 +29,7 @@ pub enum ResolveError {
     },
     /// The other tool's file is gone: it was logged out or removed.
     #[error("{path} does not exist")]
-    FileMissing {
-        /// Where it was.
-        path: PathBuf,
-    },
+    FileMissing { path: PathBuf },
     /// The file is there but is not the JSON it should be.
     #[error("{path} is not JSON")]
     NotJson {
@@ -160,9 +157,6 @@ impl Resolver {
 
     /// Fetches the secret at `storage`, which belongs to `reference` (`service/account/credential`).
     /// Answers within ten seconds, whatever is at the other end.
-    ///
-    /// # Errors
-    /// See [`ResolveError`].
     pub async fn resolve(&self, reference: &str, storage: &Storage) -> Result<SecretString, ResolveError> {
         let secret = self.fetch(reference, storage).await?;
         if let Some(redactor) = &self.redactor {

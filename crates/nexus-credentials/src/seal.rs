@@ -11,9 +11,7 @@ use nexus_base::id::{random_hex, to_hex};
 use secrecy::{ExposeSecret, SecretString};
 use serde::{Deserialize, Serialize};
 
-/// Bytes of a key.
 const KEY_BYTES: usize = 32;
-/// Bytes of a nonce.
 const NONCE_BYTES: usize = 24;
 /// Largest key file or sealed file that is read.
 const MAX_FILE_SIZE: u64 = 512 * 1024;

@@ -49,14 +49,7 @@ pub enum Storage {
         json_path: Option<String>,
     },
     /// A field in 1Password, asked through its own tool.
-    OnePassword {
-        /// The vault.
-        vault: String,
-        /// The item.
-        item: String,
-        /// The field.
-        field: String,
-    },
+    OnePassword { vault: String, item: String, field: String },
     /// A file beside the account that only a key outside the workspace opens.
     Sealed {
         /// Path below the folder of credentials.

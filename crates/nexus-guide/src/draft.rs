@@ -52,7 +52,6 @@ impl Draft {
         self.is_silent() && self.calls.is_empty()
     }
 
-    /// Finishes the reply.
     pub(crate) fn finish(self, conversation: &Conversation) -> ModelReply {
         let allowance = usize::try_from(conversation.max_tokens).unwrap_or(usize::MAX).saturating_mul(4);
         let most = allowance.clamp(MIN_ALLOWANCE_SIZE, MAX_REPLY_LEN);

@@ -53,7 +53,6 @@ impl Heard {
     }
 }
 
-/// Listens to one sentence.
 pub(crate) fn listen(sentence: &str) -> Heard {
     let words = text::tokens(sentence);
     let mut heard = Heard::default();

@@ -199,7 +199,6 @@ pub(crate) fn understand(message: &str, own_name: Option<&str>) -> Understanding
     result
 }
 
-/// Understands one sentence.
 pub(crate) fn understand_sentence(sentence: &str, own_name: Option<&str>) -> Option<Request> {
     let book = &*BOOK;
     let all = text::tokens(sentence);

@@ -11,7 +11,6 @@ use crate::task;
 use crate::text::{one_line, shorten};
 use crate::worker::FAILED;
 
-/// The tool.
 const TOOL: &str = "project";
 /// How the runtime tells of something it did.
 const CARRIED_OUT: &str = "Carried out for the person: ";

@@ -79,12 +79,14 @@ pub(crate) struct Dispatch {
 pub(crate) enum DispatchState {
     /// No answer is known: the turn was cut off.
     Unknown,
-    /// It was refused.
     Refused(String),
     /// The worker runs.
     Running,
     /// The worker ended.
-    Ended { completed: bool, text: String },
+    Ended {
+        completed: bool,
+        text: String,
+    },
 }
 
 /// The whole conversation, read.
@@ -112,7 +114,6 @@ pub(crate) struct Scene {
 }
 
 impl Scene {
-    /// Reads a conversation.
     pub(crate) fn read(conversation: &Conversation) -> Self {
         let is_framed = conversation
             .messages

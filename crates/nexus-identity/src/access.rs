@@ -16,7 +16,6 @@ use crate::principal::{MAX_NAME_LEN, Principal, Source};
 /// Where and how a message came in, as far as policies look at it.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Circumstances {
-    /// The platform.
     pub platform: String,
     /// The sender in the platform's terms.
     pub sender: String,
@@ -28,7 +27,6 @@ pub struct Circumstances {
     pub space_id: Option<String>,
     /// The conversation.
     pub container_id: Option<String>,
-    /// The thread in it.
     pub thread_id: Option<String>,
     /// The webhook.
     pub hook_id: Option<String>,
@@ -66,7 +64,6 @@ pub struct Operation<'a> {
 /// A decision with its reason and what it allows.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Verdict {
-    /// The decision.
     pub decision: Decision,
     /// The policy that decided; none when no policy matched.
     pub policy: Option<String>,
@@ -135,9 +132,6 @@ impl Access {
     }
 
     /// Says who is behind a source. A sender who is new gets an entity; merges are followed.
-    ///
-    /// # Errors
-    /// See [`StoreError`].
     pub async fn principal(&self, source: Source) -> Result<Principal, StoreError> {
         match source {
             Source::Owner { entity } => self.person(entity).await,

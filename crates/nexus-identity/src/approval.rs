@@ -14,7 +14,6 @@ use nexus_store::{Identity, StoreError};
 const TOOL_STANDS: Duration = Duration::from_secs(120);
 /// Any other question runs out after this.
 const STANDS: Duration = Duration::from_secs(24 * 3600);
-/// Consent for a day.
 const DAY: Duration = Duration::from_secs(24 * 3600);
 /// Open questions one requester may have. More would only teach the owner to say yes unread.
 const MAX_OPEN: u32 = 16;
@@ -42,7 +41,6 @@ pub enum Kind {
 pub enum Lasting {
     /// This one time.
     Once,
-    /// For a day.
     Day,
     /// Until it is taken back.
     Always,
@@ -55,11 +53,9 @@ pub struct Ask {
     pub requester: String,
     /// Over which way.
     pub platform: String,
-    /// What for.
     pub kind: Kind,
     /// The tool, for tool calls.
     pub tool: Option<String>,
-    /// The tool call.
     pub tool_call_id: Option<ToolCallId>,
     /// The session it happens in.
     pub session: Option<SessionLabel>,
@@ -87,7 +83,6 @@ pub enum Asked {
 pub enum Consent {
     /// Yes, for so long.
     Yes(Lasting),
-    /// No.
     No,
 }
 
@@ -145,18 +140,12 @@ impl Approvals {
     }
 
     /// Puts a question, unless a standing consent answers it.
-    ///
-    /// # Errors
-    /// See [`ApprovalError`].
     pub async fn ask(&self, ask: Ask) -> Result<Asked, ApprovalError> {
         self.ask_as(new_ulid(), ask).await
     }
 
     /// Puts a question under an id of the asker's choice. Putting it again under the same id finds the
     /// first one, however it stands, so that a step cut off by a crash can be repeated.
-    ///
-    /// # Errors
-    /// See [`ApprovalError`].
     pub async fn ask_as(&self, id: String, ask: Ask) -> Result<Asked, ApprovalError> {
         check(&ask)?;
         if let Some(known) = self.identity.permission_request(&id).await? {
@@ -254,41 +243,26 @@ impl Approvals {
     }
 
     /// Ends questions whose time is over and returns them.
-    ///
-    /// # Errors
-    /// See [`StoreError`].
     pub async fn expire(&self) -> Result<Vec<PermissionRequest>, StoreError> {
         self.identity.expire_permissions(Timestamp::steady()).await
     }
 
     /// Returns one question.
-    ///
-    /// # Errors
-    /// See [`StoreError`].
     pub async fn show(&self, id: &str) -> Result<Option<PermissionRequest>, StoreError> {
         self.identity.permission_request(id).await
     }
 
     /// Returns questions, newest first: the open ones, or all.
-    ///
-    /// # Errors
-    /// See [`StoreError`].
     pub async fn list(&self, all: bool, limit: u32) -> Result<Vec<PermissionRequest>, StoreError> {
         self.identity.list_permission_requests(all, limit).await
     }
 
     /// Returns standing consents, newest first.
-    ///
-    /// # Errors
-    /// See [`StoreError`].
     pub async fn grants(&self, limit: u32) -> Result<Vec<GrantRow>, StoreError> {
         self.identity.list_grants(None, limit).await
     }
 
     /// Takes a standing consent back.
-    ///
-    /// # Errors
-    /// See [`ApprovalError`].
     pub async fn revoke_grant(&self, id: &str, actor: &str) -> Result<(), ApprovalError> {
         match self.identity.revoke_grant(id, actor).await? {
             true => Ok(()),

@@ -17,9 +17,6 @@ pub struct SeededOwner {
 }
 
 /// Makes the owner's entity unless there is an owner, and returns who that is.
-///
-/// # Errors
-/// See [`StoreError`].
 pub async fn seed_owner(identity: &Identity) -> Result<SeededOwner, StoreError> {
     let created = identity.seed_owner().await?;
     failpoint::hit("seed.owner");

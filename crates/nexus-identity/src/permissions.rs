@@ -41,11 +41,9 @@ pub struct ToolRule {
 /// Everything somebody may use.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Permissions {
-    /// Tools.
     pub tools: ToolRule,
     /// Credentials, as `service/account`.
     pub credentials: Names,
-    /// Data.
     pub data: DataLevel,
 }
 

@@ -35,7 +35,6 @@ impl Decision {
 pub enum WhichPrincipal {
     /// Everybody.
     Anyone,
-    /// The owner.
     Owner,
     /// Somebody with an entity, other than the owner.
     Known,
@@ -43,9 +42,7 @@ pub enum WhichPrincipal {
     Unknown,
     /// Nexus itself.
     System,
-    /// A webhook.
     Webhook,
-    /// An agent.
     Agent,
 }
 
@@ -77,7 +74,6 @@ pub enum Grant {
 /// A circumstance that must hold; every part that is named must.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Condition {
-    /// The platform.
     pub platform: Option<String>,
     /// Our account there.
     pub account_id: Option<String>,
@@ -87,7 +83,6 @@ pub struct Condition {
     pub container_kind: Option<String>,
     /// The conversation.
     pub container_id: Option<String>,
-    /// The thread in it.
     pub thread_id: Option<String>,
     /// The webhook.
     pub hook_id: Option<String>,
@@ -195,7 +190,6 @@ pub struct Policy {
     pub name: String,
     /// Higher ones are looked at first.
     pub priority: u8,
-    /// Whom it is about.
     pub about: WhichPrincipal,
     /// Only this entity.
     pub person: Option<String>,
@@ -203,7 +197,6 @@ pub struct Policy {
     pub tags: Vec<String>,
     /// Only under one of these conditions; always when there are none.
     pub conditions: Vec<Condition>,
-    /// What it decides.
     pub decision: Decision,
     /// What it gives; for one that asks, what it gives once the owner has agreed.
     pub grant: Grant,
@@ -274,7 +267,6 @@ pub fn built_in(strangers: StrangerRule) -> Vec<Policy> {
 /// What a set of policies says about a principal.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Evaluation {
-    /// The decision.
     pub decision: Decision,
     /// Names of the policies that matched, highest priority first.
     pub matched: Vec<String>,

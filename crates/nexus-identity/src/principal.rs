@@ -20,21 +20,17 @@ pub enum Source {
         /// Which part.
         name: String,
     },
-    /// A webhook.
     Webhook {
-        /// Which one.
         name: String,
     },
     /// An agent acting for whoever started it.
     Agent {
-        /// Its session.
         session: SessionLabel,
         /// What its caller may do.
         inherited: Permissions,
     },
     /// Somebody on a platform.
     Sender {
-        /// The platform.
         platform: String,
         /// Server or team, where the platform has such.
         space: Option<String>,
@@ -50,16 +46,13 @@ pub enum Source {
 pub enum Principal {
     /// The person the workspace belongs to.
     Owner {
-        /// Their entity.
         entity: EntityId,
-        /// Their name.
         name: String,
     },
     /// Somebody with an entity.
     Known {
         /// Their entity, merges followed.
         entity: EntityId,
-        /// Their name.
         name: String,
         /// What they are to the owner: partner, family, friend, work.
         tags: Vec<String>,
@@ -71,14 +64,10 @@ pub enum Principal {
         /// Which part.
         name: String,
     },
-    /// A webhook.
     Webhook {
-        /// Which one.
         name: String,
     },
-    /// An agent.
     Agent {
-        /// Its session.
         session: SessionLabel,
         /// What its caller may do, which it may never exceed.
         inherited: Permissions,

@@ -68,7 +68,6 @@ impl Scopes {
         }
     }
 
-    /// Returns the list.
     pub fn list(&self) -> &[String] {
         &self.0
     }

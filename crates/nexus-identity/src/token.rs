@@ -40,7 +40,6 @@ pub struct Holder {
 /// What a new token should be.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NewTokenRequest {
-    /// What it is for.
     pub label: Option<String>,
     /// What it may do.
     pub scopes: Vec<String>,
@@ -51,7 +50,6 @@ pub struct NewTokenRequest {
 /// A token that was just made; the only time it exists outside its holder's hands.
 #[derive(Clone)]
 pub struct Made {
-    /// The token.
     pub token: String,
     /// What was stored about it.
     pub row: TokenRow,
@@ -97,9 +95,6 @@ impl Tokens {
 
     /// Says who holds a token; nobody when it is unknown, ended, run out, meant for something else or was given out
     /// under another token of the owner's than the one with the hash `under`.
-    ///
-    /// # Errors
-    /// See [`StoreError`].
     pub async fn holder(&self, presented: &str, under: &str) -> Result<Option<Holder>, StoreError> {
         // Nothing else was ever given out, so nothing else is worth a look into the database.
         if !presented.starts_with(MARK) {
@@ -122,17 +117,11 @@ impl Tokens {
     }
 
     /// Tells whether the token of this id still opens anything under this owner's token.
-    ///
-    /// # Errors
-    /// See [`StoreError`].
     pub async fn is_live(&self, id: &str, under: &str) -> Result<bool, StoreError> {
         Ok(self.identity.token(id).await?.is_some_and(|row| row.is_live(Timestamp::now(), under)))
     }
 
     /// Gives out a token that is good for as long as the owner's token has the hash `under`.
-    ///
-    /// # Errors
-    /// See [`TokenError`].
     pub async fn create(
         &self,
         owner: &EntityId,
@@ -145,9 +134,6 @@ impl Tokens {
     }
 
     /// Ends a token and gives out another with the same label, reach and end.
-    ///
-    /// # Errors
-    /// See [`TokenError`].
     pub async fn rotate(&self, id: &str, under: String) -> Result<Made, TokenError> {
         let now = Timestamp::now();
         let missing = || TokenError::Missing(id.to_owned());
@@ -163,33 +149,21 @@ impl Tokens {
     }
 
     /// Ends a token.
-    ///
-    /// # Errors
-    /// See [`TokenError`].
     pub async fn revoke(&self, id: &str) -> Result<(), TokenError> {
         if self.identity.revoke_token(id).await? { Ok(()) } else { Err(TokenError::Missing(id.to_owned())) }
     }
 
     /// Ends every token that was given out under another owner's token and returns how many that were.
-    ///
-    /// # Errors
-    /// See [`StoreError`].
     pub async fn end_others(&self, under: &str) -> Result<usize, StoreError> {
         self.identity.revoke_tokens_not_under(under).await
     }
 
     /// Binds tokens of versions that bound them to nothing to this owner's token.
-    ///
-    /// # Errors
-    /// See [`StoreError`].
     pub async fn adopt(&self, under: &str) -> Result<(), StoreError> {
         self.identity.bind_tokens(under).await
     }
 
     /// Returns every token, newest first.
-    ///
-    /// # Errors
-    /// See [`StoreError`].
     pub async fn list(&self) -> Result<Vec<TokenRow>, StoreError> {
         self.identity.list_tokens().await
     }

@@ -122,9 +122,6 @@ impl Client {
     }
 
     /// Opens the gate.
-    ///
-    /// # Errors
-    /// See [`ClientError`].
     pub fn handshake(&mut self, authority: Authority) -> Result<(), ClientError> {
         let payload = handshake::Request::named("nexus-cli");
         let reply = self.exchange(command::HANDSHAKE, payload.as_bytes(), authority)?;
@@ -136,18 +133,12 @@ impl Client {
     }
 
     /// Asks whether the server is alive.
-    ///
-    /// # Errors
-    /// See [`ClientError`].
     pub fn ping(&mut self, authority: Authority) -> Result<Value, ClientError> {
         let reply = self.exchange(command::PING, b"", authority)?;
         refusal(&reply).map_or_else(|| Ok(reply.json()), Err)
     }
 
     /// Calls a method and returns its answer.
-    ///
-    /// # Errors
-    /// See [`ClientError`].
     pub fn call(&mut self, method: &str, params: &Value, authority: Authority) -> Result<Value, ClientError> {
         let body = serde_json::json!({ "method": method, "params": params }).to_string();
         let reply = self.exchange(command::CONTROL, body.as_bytes(), authority)?;
@@ -155,9 +146,6 @@ impl Client {
     }
 
     /// Names all workspaces, page by page.
-    ///
-    /// # Errors
-    /// See [`ClientError`].
     pub fn list_all(&mut self, authority: Authority) -> Result<Vec<String>, ClientError> {
         let mut names: Vec<String> = Vec::new();
         loop {
@@ -180,9 +168,6 @@ impl Client {
     }
 
     /// Sends one request under a trace id of its own and waits for its reply.
-    ///
-    /// # Errors
-    /// See [`ClientError`].
     pub fn exchange(
         &mut self,
         number: u32,

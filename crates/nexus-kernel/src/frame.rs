@@ -11,7 +11,6 @@ use crate::code::Reject;
 pub const MAGIC: u32 = 0x5941_4950;
 /// The only version of the protocol there is.
 pub const VERSION: u32 = 1;
-/// Bytes of an envelope.
 pub const ENVELOPE_BYTES: usize = 96;
 /// The largest payload a frame may carry.
 pub const MAX_PAYLOAD: usize = 65_536;
@@ -67,7 +66,6 @@ const _: () = assert!(size_of::<Envelope>() == ENVELOPE_BYTES);
 pub enum Role {
     /// Nobody in particular.
     None,
-    /// A user.
     User,
     /// Somebody who runs the machine's workspaces.
     Operator,

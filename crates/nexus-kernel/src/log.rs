@@ -32,7 +32,6 @@ pub(crate) enum Plane {
     Kernel,
 }
 
-/// What was decided.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Decision {
     /// A handshake was acknowledged.
@@ -66,7 +65,6 @@ pub(crate) struct Line<'line> {
     pub(crate) plane: Plane,
     /// The request it was about, if one had come.
     pub(crate) envelope: Option<&'line Envelope>,
-    /// What was decided.
     pub(crate) decision: Decision,
     /// Why not, on a refusal.
     pub(crate) reject: Option<Reject>,

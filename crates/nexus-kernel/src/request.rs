@@ -59,7 +59,6 @@ pub enum Request {
     Status,
     /// See [`Method::Create`].
     Create {
-        /// Which.
         id: WsId,
         /// Whether to make a Nexus workspace inside.
         init: bool,
@@ -72,20 +71,15 @@ pub enum Request {
         limit: Option<usize>,
     },
     /// See [`Method::Show`].
-    Show {
-        /// Which.
-        id: WsId,
-    },
+    Show { id: WsId },
     /// See [`Method::Destroy`].
     Destroy {
-        /// Which.
         id: WsId,
         /// Whether to stop a daemon that runs in it.
         stop: bool,
     },
     /// See [`Method::Reset`].
     Reset {
-        /// Which.
         id: WsId,
         /// Whether to stop a daemon that runs in it.
         stop: bool,

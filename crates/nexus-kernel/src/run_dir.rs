@@ -26,7 +26,6 @@ pub enum RunDirError {
     NotPrivate {
         /// The folder.
         path: PathBuf,
-        /// Its owner.
         owner: u32,
         /// Its permission bits.
         mode: u32,
@@ -60,9 +59,6 @@ impl RunDir {
     }
 
     /// Makes the folder and the planes' folders if missing, and refuses one that others can change.
-    ///
-    /// # Errors
-    /// See [`RunDirError`].
     pub fn prepare(&self) -> Result<(), RunDirError> {
         for socket in [self.root_socket(), self.kernel_socket()] {
             if socket.as_os_str().len() > MAX_SOCKET_PATH_BYTES {

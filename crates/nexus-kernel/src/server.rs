@@ -45,9 +45,7 @@ pub enum Planes {
 /// How to serve.
 #[derive(Debug)]
 pub struct ServeOptions {
-    /// Where.
     pub run_dir: RunDir,
-    /// Which planes.
     pub planes: Planes,
     /// Connections each plane takes at a time.
     pub max_connections: usize,
@@ -85,7 +83,6 @@ pub enum ServeError {
     /// Another process serves this plane already.
     #[error("{plane} is served already{}", holder.map(|pid| format!(" by process {pid}")).unwrap_or_default())]
     Running {
-        /// Which.
         plane: &'static str,
         /// By whom, if known.
         holder: Option<u32>,
@@ -102,7 +99,6 @@ pub enum ServeError {
     /// A socket cannot be made.
     #[error("listening on {}", path.display())]
     Socket {
-        /// Its path.
         path: PathBuf,
         /// Why.
         #[source]
@@ -130,10 +126,6 @@ pub struct Server {
 }
 
 impl Server {
-    /// Starts serving.
-    ///
-    /// # Errors
-    /// See [`ServeError`].
     pub fn start(options: ServeOptions) -> Result<Self, ServeError> {
         options.run_dir.prepare()?;
         raise_descriptor_limit();
@@ -161,9 +153,6 @@ impl Server {
 
     /// Serves one client without any socket, for a command that found no server. A Kernel that runs
     /// alone is used; otherwise this process is the Kernel for as long as the value lives.
-    ///
-    /// # Errors
-    /// See [`ServeError`].
     pub fn in_process(options: ServeOptions) -> Result<(Self, Client), ServeError> {
         options.run_dir.prepare()?;
         let run_dir = options.run_dir.clone();

@@ -73,7 +73,6 @@ impl From<JailError> for Failure {
 pub(crate) enum Removal {
     /// It was not there.
     Absent,
-    /// It is gone.
     Gone,
     /// Its name is gone; something in it could not be deleted and waits for the next start.
     Leftover,

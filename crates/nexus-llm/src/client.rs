@@ -30,7 +30,6 @@ pub struct Endpoint {
     pub name: ModelName,
     /// The format it speaks.
     pub wire: Wire,
-    /// Where it is.
     pub base: BaseUrl,
     /// How long it may take.
     pub timeouts: Timeouts,
@@ -70,9 +69,7 @@ impl Default for Timeouts {
 /// A credential in use.
 #[derive(Clone)]
 pub struct Access {
-    /// The secret.
     pub secret: SecretString,
-    /// What kind it is.
     pub kind: Kind,
     /// Its name, as `service/account/credential`.
     pub pointer: String,

@@ -68,10 +68,7 @@ impl Message {
 #[serde(tag = "type", rename_all = "snake_case")]
 pub enum Content {
     /// Plain text.
-    Text {
-        /// The text.
-        text: String,
-    },
+    Text { text: String },
     /// Reasoning that is kept apart from the reply.
     Thinking {
         /// The reasoning.

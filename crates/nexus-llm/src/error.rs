@@ -35,7 +35,6 @@ pub enum ModelError {
     /// The account has no credit; use another.
     #[error("{provider} has no credit for {pointer}: {reason}")]
     NoCredit {
-        /// Who.
         provider: String,
         /// Which credential; never the secret.
         pointer: String,
@@ -45,7 +44,6 @@ pub enum ModelError {
     /// Passing trouble at the provider or on the way; nothing of the reply came.
     #[error("{provider} is unavailable: {reason}")]
     Unavailable {
-        /// Who.
         provider: String,
         /// What was seen.
         reason: String,
@@ -55,7 +53,6 @@ pub enum ModelError {
     /// Nothing came for too long.
     #[error("{provider} took too long: {reason}")]
     TimedOut {
-        /// Who.
         provider: String,
         /// What was waited for.
         reason: String,
@@ -63,7 +60,6 @@ pub enum ModelError {
     /// The reply ended in the middle. What came of it has been streamed.
     #[error("the reply of {provider} broke off: {reason}")]
     BrokenOff {
-        /// Who.
         provider: String,
         /// What was seen.
         reason: String,
@@ -71,7 +67,6 @@ pub enum ModelError {
     /// The provider will never accept this request.
     #[error("{provider} refused the request: {reason}")]
     Rejected {
-        /// Who.
         provider: String,
         /// What was said.
         reason: String,

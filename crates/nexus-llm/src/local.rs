@@ -22,7 +22,6 @@ pub(crate) const OTHER_LOCAL: &str = "local";
 pub struct LocalServer {
     /// Its name, used as the provider's.
     pub name: String,
-    /// Where it is.
     pub base: String,
     /// What it has, first choice first.
     pub models: Vec<LocalModel>,

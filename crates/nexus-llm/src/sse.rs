@@ -4,7 +4,6 @@
 const MAX_EVENT_SIZE: usize = 4 * 1024 * 1024;
 const BYTE_ORDER_MARK: &[u8] = &[0xEF, 0xBB, 0xBF];
 
-/// One event.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Event {
     /// Its type, where the server gives one.

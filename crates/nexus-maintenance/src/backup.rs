@@ -113,12 +113,7 @@ pub enum BackupError {
     },
     /// A file is not what was stored.
     #[error("{file} in the backup is damaged: {reason}")]
-    Damaged {
-        /// The file.
-        file: String,
-        /// How.
-        reason: String,
-    },
+    Damaged { file: String, reason: String },
     /// More than a workspace should hold.
     #[error("{} holds more than {limit} entries", path.display())]
     TooMuch {
@@ -130,7 +125,6 @@ pub enum BackupError {
     /// A database.
     #[error(transparent)]
     Store(#[from] StoreError),
-    /// The configuration.
     #[error(transparent)]
     Config(#[from] ConfigError),
     /// The trust record.
@@ -139,7 +133,6 @@ pub enum BackupError {
     /// The system gave no random bytes.
     #[error("drawing random bytes")]
     Random(#[source] std::io::Error),
-    /// A file.
     #[error(transparent)]
     File(#[from] FileError),
 }

@@ -17,7 +17,6 @@ use serde::Serialize;
 /// What a process that resolves credentials says of one of them.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SeenCredential {
-    /// Which one.
     pub reference: String,
     /// What is wrong with it.
     pub problem: Option<String>,
@@ -60,9 +59,7 @@ pub enum Condition {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Check {
-    /// The part.
     pub part: &'static str,
-    /// How it is.
     pub condition: Condition,
     /// What was found.
     pub message: String,

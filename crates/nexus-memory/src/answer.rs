@@ -10,7 +10,6 @@ use crate::fact::Provenance;
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize)]
 #[serde(tag = "kind", content = "id", rename_all = "snake_case")]
 pub enum ItemId {
-    /// A fact.
     Fact(FactId),
     /// Something that was said.
     Turn(EventId),
@@ -62,7 +61,6 @@ impl Explanation {
 /// An item that was found.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Recalled {
-    /// What it is.
     #[serde(flatten)]
     pub item: ItemId,
     /// Its words.
@@ -75,7 +73,6 @@ pub struct Recalled {
     pub speaker: Option<String>,
     /// How well it fits: 1 for the best an item could do, downwards.
     pub score: f64,
-    /// Why.
     pub why: Explanation,
     /// Whose words it is.
     pub provenance: Provenance,

@@ -18,7 +18,6 @@ const MAX_FILES: usize = 10_000;
 /// A fact that is gone, and where what it was learnt from still is.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ForgottenFact {
-    /// The fact.
     pub id: FactId,
     /// The event it was learnt from, which still holds the words.
     pub source: Option<EventId>,
@@ -93,9 +92,6 @@ impl Memory {
     }
 
     /// Completes what was to be forgotten and was cut off; returns how much that was.
-    ///
-    /// # Errors
-    /// See [`MemoryError`].
     pub async fn finish_forgetting(&self, beside: &Beside) -> Result<usize, MemoryError> {
         let unfinished = self.store.unfinished_forgetting().await?;
         let count = unfinished.len();

@@ -25,10 +25,7 @@ pub enum MemoryError {
     Empty,
     /// A fact is a sentence, not a document.
     #[error("a fact of {length} bytes is longer than {MAX_FACT_LEN}")]
-    TooLong {
-        /// Its length.
-        length: usize,
-    },
+    TooLong { length: usize },
     /// There is no such fact or event.
     #[error("there is no fact and no event {id}")]
     Unknown {
@@ -37,10 +34,7 @@ pub enum MemoryError {
     },
     /// Somebody still works on it.
     #[error("event {event} is still being worked on")]
-    Busy {
-        /// The event.
-        event: EventId,
-    },
+    Busy { event: EventId },
     /// A file beside the databases could not be read or written.
     #[error("looking through the files beside the databases")]
     Files {
@@ -76,9 +70,7 @@ impl MemoryError {
 /// How many vectors there are, and what makes them.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct VectorCounts {
-    /// Of facts.
     pub facts: u64,
-    /// Of turns.
     pub turns: u64,
     /// Name of what makes them.
     pub model: String,
@@ -128,9 +120,6 @@ impl Memory {
     }
 
     /// Keeps a fact. The same sentence is kept once and keeps the provenance it had first.
-    ///
-    /// # Errors
-    /// See [`MemoryError`].
     pub async fn remember(
         &self,
         text: &str,
@@ -158,18 +147,12 @@ impl Memory {
     }
 
     /// Returns the facts learnt last, newest first.
-    ///
-    /// # Errors
-    /// See [`MemoryError`].
     pub async fn recent(&self, limit: usize) -> Result<Vec<Recalled>, MemoryError> {
         let limit = limit.clamp(1, MAX_LIMIT);
         Ok(ranked(self.facts.recent_facts(u32::try_from(limit).unwrap_or(u32::MAX)).await?))
     }
 
     /// Removes a fact for good, with its vector and its place in the index; returns whether it was there.
-    ///
-    /// # Errors
-    /// See [`MemoryError`].
     pub async fn forget(&self, id: FactId) -> Result<bool, MemoryError> {
         let Some(row) = self.facts.forget(id).await? else { return Ok(false) };
         self.index.forget(VectorKind::Fact, row).await?;
@@ -178,9 +161,6 @@ impl Memory {
 
     /// Makes vectors that are missing, at most `limit` of each kind; returns how many rows still have
     /// none. A question makes a few itself; the rest is for a quiet moment.
-    ///
-    /// # Errors
-    /// See [`MemoryError`].
     pub async fn catch_up(&self, limit: u64) -> Result<u64, MemoryError> {
         let facts = self.index.catch_up(VectorKind::Fact, limit).await?;
         Ok(facts + self.index.catch_up(VectorKind::Turn, limit).await?)
@@ -192,27 +172,18 @@ impl Memory {
     }
 
     /// Loads the vectors before anybody asks.
-    ///
-    /// # Errors
-    /// See [`MemoryError`].
     pub async fn warm_up(&self) -> Result<(), MemoryError> {
         tokio::try_join!(self.index.catch_up(VectorKind::Fact, 0), self.index.catch_up(VectorKind::Turn, 0))?;
         Ok(())
     }
 
     /// Returns how many rows have no vector yet, without loading any.
-    ///
-    /// # Errors
-    /// See [`MemoryError`].
     pub async fn not_indexed(&self) -> Result<u64, MemoryError> {
         Ok(self.index.missing(VectorKind::Fact).await? + self.index.missing(VectorKind::Turn).await?)
     }
 
     /// Returns how somebody's request sees memory: the owner everything, others what policy shares
     /// with them, which is what carries one of their tags.
-    ///
-    /// # Errors
-    /// See [`MemoryError`].
     pub async fn viewer_of(
         &self,
         principal: &Principal,
@@ -233,9 +204,6 @@ impl Memory {
     }
 
     /// Counts the vectors on disk.
-    ///
-    /// # Errors
-    /// See [`MemoryError`].
     pub async fn vector_counts(&self) -> Result<VectorCounts, MemoryError> {
         let embeddings = self.store.embeddings();
         Ok(VectorCounts {
@@ -265,17 +233,11 @@ impl Memory {
     }
 
     /// Tells whether any fact was ever kept, at no cost however many there are.
-    ///
-    /// # Errors
-    /// See [`MemoryError`].
     pub async fn has_facts(&self) -> Result<bool, MemoryError> {
         Ok(self.facts.last_fact().await? > 0)
     }
 
     /// Counts what memory holds.
-    ///
-    /// # Errors
-    /// See [`MemoryError`].
     pub async fn counts(&self) -> Result<MemoryCounts, MemoryError> {
         Ok(self.facts.counts().await?)
     }

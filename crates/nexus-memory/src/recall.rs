@@ -39,9 +39,6 @@ struct Search {
 impl Memory {
     /// Finds what fits a question, best first, each item with the reasons for its place. An empty
     /// query finds nothing, and neither does a viewer who may see nothing.
-    ///
-    /// # Errors
-    /// See [`MemoryError`].
     pub async fn recall(&self, request: RecallRequest) -> Result<RecallAnswer, MemoryError> {
         let Some(search) = self.prepare(&request).await? else { return Ok(RecallAnswer::default()) };
         // Both at once: after a rest each of them is read from the disk.
@@ -89,9 +86,6 @@ impl Memory {
 
     /// Finds what is worth telling somebody who asked: facts that are about it, and where there are
     /// none what was said about it, questions left out.
-    ///
-    /// # Errors
-    /// See [`MemoryError`].
     pub async fn tell(&self, request: RecallRequest) -> Result<Vec<Recalled>, MemoryError> {
         let facts = self.recall(RecallRequest { scope: Scope::FACTS, ..request.clone() }).await?.items;
         let relevant: Vec<Recalled> = facts.iter().filter(|fact| fact.why.is_relevant()).cloned().collect();

@@ -14,12 +14,7 @@ pub enum Voice {
     /// The owner. Only this voice can change what is known about the owner.
     Owner,
     /// Somebody else with an entity; "I" in their words is they.
-    Person {
-        /// Their entity.
-        entity: EntityId,
-        /// Their name.
-        name: String,
-    },
+    Person { entity: EntityId, name: String },
     /// An agent of this workspace, telling what it did or understood.
     Agent,
     /// A web page, a tool server, a stranger.
@@ -87,7 +82,6 @@ pub struct Extracted {
     pub text: String,
     /// What it is about.
     pub kind: FactKind,
-    /// When it is or was so.
     pub as_of: Timestamp,
     /// Whether it is about the speaker.
     pub about_speaker: bool,

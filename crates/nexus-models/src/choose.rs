@@ -72,7 +72,6 @@ impl Notes {
 }
 
 impl Outlook<'_> {
-    /// Chooses.
     pub(crate) fn choose(&self) -> Choice {
         let mut notes = Notes::default();
         let mut choice = self

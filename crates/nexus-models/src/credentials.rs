@@ -57,7 +57,6 @@ pub fn key_place(layout: &Layout, variables: &[(String, String)], home: Option<&
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Verified {
-    /// Which one.
     pub reference: Reference,
     /// What came of it.
     pub outcome: VerifyOutcome,

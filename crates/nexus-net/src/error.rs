@@ -36,7 +36,6 @@ pub enum NetError {
     /// Nobody answers there, or the TLS handshake did not work.
     #[error("{host} cannot be reached: {reason}")]
     Unreachable {
-        /// The host.
         host: String,
         /// What was seen.
         reason: String,
@@ -50,7 +49,6 @@ pub enum NetError {
     /// It took too long.
     #[error("{host} gave no answer within {after:?}")]
     TimedOut {
-        /// The host.
         host: String,
         /// How long was waited.
         after: Duration,
@@ -58,7 +56,6 @@ pub enum NetError {
     /// The answer is longer than the caller accepts.
     #[error("the answer of {host} is longer than the allowed {limit} bytes")]
     TooLong {
-        /// The host.
         host: String,
         /// How much was allowed.
         limit: usize,
@@ -66,7 +63,6 @@ pub enum NetError {
     /// The connection ended in the middle.
     #[error("the answer of {host} broke off: {reason}")]
     BrokenOff {
-        /// The host.
         host: String,
         /// What was seen.
         reason: String,

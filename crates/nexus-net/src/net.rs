@@ -50,9 +50,6 @@ impl Net {
 
     /// Sends a request as far as `reach` lets it go and waits for the head of the answer. Any status
     /// code is an answer.
-    ///
-    /// # Errors
-    /// See [`NetError`].
     pub async fn send(&self, request: Request, reach: &Reach) -> Result<Response, NetError> {
         let url = reach.admit(&request.address)?;
         let host = host_of(&url);

@@ -18,7 +18,6 @@ pub enum RuntimeError {
     NotFound {
         /// Kind of thing.
         what: &'static str,
-        /// Its name.
         name: String,
     },
     /// Not allowed.

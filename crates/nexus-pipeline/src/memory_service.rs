@@ -35,9 +35,6 @@ impl MemoryService {
     }
 
     /// Answers `memory.recall`.
-    ///
-    /// # Errors
-    /// See [`MemoryError`].
     pub async fn recall(&self, asked: MemoryRecall) -> Result<MemoryFound, MemoryError> {
         let mut request = RecallRequest::new(asked.query).limit(asked.limit.unwrap_or(USUAL));
         request.scope = match asked.scope.unwrap_or(MemoryScope::All) {
@@ -57,9 +54,6 @@ impl MemoryService {
     }
 
     /// Answers `memory.add`: the owner's own words.
-    ///
-    /// # Errors
-    /// See [`MemoryError`].
     pub async fn add(&self, asked: MemoryAdd) -> Result<MemoryAdded, MemoryError> {
         let id = self.memory.remember(&asked.text, None, whose(asked.by_agent)).await?;
         let kept = self.store.memory().fact(id.clone()).await?;
@@ -67,9 +61,6 @@ impl MemoryService {
     }
 
     /// Answers `memory.changes`: what was learnt last, with whose words it is.
-    ///
-    /// # Errors
-    /// See [`MemoryError`].
     pub async fn changes(&self, asked: MemoryChangesOf) -> Result<MemoryFound, MemoryError> {
         let mut recent = self.memory.recent(asked.limit.unwrap_or(USUAL)).await?;
         recent.retain(|fact| !asked.untrusted || fact.provenance == Provenance::Untrusted);
@@ -77,9 +68,6 @@ impl MemoryService {
     }
 
     /// Answers `memory.entities`.
-    ///
-    /// # Errors
-    /// See [`MemoryError`].
     pub async fn entities(&self) -> Result<MemoryEntities, MemoryError> {
         let facts = self.store.memory().facts_per_entity().await?;
         let known = self.store.identity().list_entities(MAX_ENTITIES).await?;
@@ -96,9 +84,6 @@ impl MemoryService {
     }
 
     /// Answers `memory.forget`.
-    ///
-    /// # Errors
-    /// See [`MemoryError`].
     pub async fn forget(&self, asked: MemoryForget) -> Result<MemoryForgotten, MemoryError> {
         self.memory.finish_forgetting(&beside(&self.layout)).await?;
         if !asked.source {
@@ -123,9 +108,6 @@ impl MemoryService {
     }
 
     /// Answers `memory.stats`.
-    ///
-    /// # Errors
-    /// See [`MemoryError`].
     pub async fn stats(&self) -> Result<MemoryStats, MemoryError> {
         let counts = self.memory.counts().await?;
         let vectors = self.memory.vector_counts().await?;

@@ -82,7 +82,6 @@ pub(crate) fn send(mut stream: &UnixStream, order: &Order, descriptors: &Descrip
     stream.write_all(&body)
 }
 
-/// Receives the order.
 pub(crate) fn receive(mut stream: &UnixStream) -> io::Result<(Order, Descriptors)> {
     let mut length = [0u8; 4];
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(2))];

@@ -98,10 +98,7 @@ pub enum GitError {
     NoGit,
     /// The folder is in no repository.
     #[error("{} is in no git repository", folder.display())]
-    NoRepository {
-        /// The folder.
-        folder: PathBuf,
-    },
+    NoRepository { folder: PathBuf },
     /// `.git` leads to a repository that does not know this folder, so git would change somebody else's.
     #[error(
         "{} leads to {}, which does not name this folder as its work tree, so it may belong to another project; if it \
@@ -156,9 +153,6 @@ pub struct Git {
 
 impl Git {
     /// Finds the repository that `folder` is in. Waits for git, so it belongs on a thread that may.
-    ///
-    /// # Errors
-    /// See [`GitError`].
     pub fn open(folder: &Path) -> Result<Self, GitError> {
         let none = || GitError::NoRepository { folder: folder.to_owned() };
         let folder = folder.canonicalize().map_err(|_| none())?;
@@ -176,9 +170,6 @@ impl Git {
 
     /// Runs git and returns what it printed. `index` stands in for the repository's own, in a folder that git may
     /// change. Waits, so it belongs on a thread that may.
-    ///
-    /// # Errors
-    /// See [`GitError`].
     pub fn run(
         &self,
         arguments: &[&str],

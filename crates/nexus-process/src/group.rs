@@ -175,7 +175,6 @@ enum Found {
     Nothing,
     /// Somebody showed no environment at all, as a process does for an instant while it starts a program.
     Unclear,
-    /// The mark.
     Mark,
 }
 

@@ -42,7 +42,6 @@ pub enum Confinement {
 pub struct Helper {
     /// The executable.
     pub program: PathBuf,
-    /// Its arguments.
     pub arguments: Vec<OsString>,
 }
 
@@ -139,7 +138,6 @@ pub enum LaunchError {
     /// The program could not be started.
     #[error("starting {}", program.display())]
     Program {
-        /// The program.
         program: PathBuf,
         /// Why.
         #[source]
@@ -147,10 +145,7 @@ pub enum LaunchError {
     },
     /// The standard input is longer than allowed.
     #[error("standard input of {length} bytes exceeds the allowed {INPUT_LIMIT}")]
-    InputTooLong {
-        /// Its length.
-        length: usize,
-    },
+    InputTooLong { length: usize },
 }
 
 /// A program to run, built step by step.

@@ -211,9 +211,6 @@ impl SandboxProfile {
     }
 
     /// Checks that nothing granted contains anything protected.
-    ///
-    /// # Errors
-    /// See [`SandboxError`].
     pub fn check(&self) -> Result<(), SandboxError> {
         for grant in &self.grants {
             if !grant.path.is_absolute() {

@@ -80,7 +80,6 @@ pub enum ModelTier {
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Agent {
-    /// Its id.
     pub id: String,
     /// What it is called.
     pub name: String,
@@ -89,7 +88,6 @@ pub struct Agent {
     /// What it is given.
     #[serde(default)]
     pub task: String,
-    /// What it is for.
     pub category: Category,
     /// Whether it may be resumed.
     pub resume_tier: ResumeTier,
@@ -106,7 +104,6 @@ pub struct Agent {
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Skill {
-    /// Its id.
     pub id: String,
     /// What it is called.
     pub name: String,
@@ -133,7 +130,6 @@ pub struct Skill {
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Capability {
-    /// Its id.
     pub id: String,
     /// What it denies.
     pub description: String,
@@ -169,7 +165,6 @@ pub enum TagKind {
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Tag {
-    /// Its id.
     pub id: String,
     /// How it is typed.
     pub trigger: String,
@@ -213,7 +208,6 @@ pub struct MemoryPolicy {
     pub file_name_pattern: String,
     /// Kinds, told by the beginning of the name.
     pub categories: Vec<MemoryCategory>,
-    /// The rules.
     pub rules: Vec<Word>,
 }
 
@@ -264,7 +258,6 @@ pub struct Vocabulary {
 pub struct Catalog {
     /// The roles.
     pub agents: Vec<Agent>,
-    /// The skills.
     pub skills: Vec<Skill>,
     /// The words.
     pub vocabulary: Vocabulary,

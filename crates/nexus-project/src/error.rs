@@ -39,7 +39,6 @@ pub enum ProjectError {
     TooLarge {
         /// The file.
         path: PathBuf,
-        /// The limit.
         limit: u64,
         /// Whether this was about to be written.
         would_be: bool,

@@ -81,10 +81,7 @@ pub enum Caller<'a> {
     /// The one who talks to the person.
     Lead,
     /// Somebody Lead sent, perhaps in a role.
-    Subagent {
-        /// The role.
-        role: Option<&'a Agent>,
-    },
+    Subagent { role: Option<&'a Agent> },
 }
 
 impl Caller<'_> {
@@ -114,13 +111,10 @@ pub fn denies(catalog: &Catalog, role: &Agent, class: Class) -> bool {
 /// One call that is about to happen.
 #[derive(Debug, Clone, Copy)]
 pub struct Ask<'a> {
-    /// The project.
     pub project: &'a Project,
     /// The catalog in force.
     pub catalog: &'a Catalog,
-    /// Who calls.
     pub caller: Caller<'a>,
-    /// The tool.
     pub tool: &'a str,
     /// Its parameters.
     pub input: &'a Value,

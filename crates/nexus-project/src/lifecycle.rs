@@ -145,9 +145,7 @@ impl Reply {
 /// Where a moment happens.
 #[derive(Debug, Clone, Copy)]
 pub struct Place<'a> {
-    /// The project.
     pub project: &'a Project,
-    /// The harness.
     pub harness: &'a HarnessId,
     /// The catalog in force.
     pub catalog: &'a Catalog,

@@ -43,9 +43,7 @@ pub struct Started {
 /// Open work that nobody closed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Leftovers {
-    /// A plan is there.
     pub plan: bool,
-    /// Tasks are there.
     pub tasks: bool,
 }
 

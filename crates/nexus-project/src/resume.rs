@@ -25,7 +25,6 @@ pub enum Choice {
     },
     /// The instance that was there before.
     Resume {
-        /// Its id.
         agent_id: String,
         /// It must read the files again before it changes them.
         reread: bool,
@@ -67,7 +66,6 @@ pub fn owner_instance(task: &Value) -> Option<&str> {
     task["owner_agent_id"].as_str().or_else(|| task["owner"]["agent_id"].as_str())
 }
 
-/// Decides.
 pub fn decide(question: &Question<'_>) -> Choice {
     let fresh = |why| Choice::Fresh { why };
     let policy = question.task["owner_reuse_policy"].as_str();

@@ -12,7 +12,6 @@ pub use documents::{document, tool_names};
 /// A skill, ready to be followed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Instructions {
-    /// The text.
     pub text: String,
     /// Documents it asks for that this harness does not have.
     pub missing: Vec<String>,

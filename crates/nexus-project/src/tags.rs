@@ -33,7 +33,6 @@ pub struct Activation {
     pub skill: String,
     /// The variant of the tag, or what stands behind the command.
     pub mode: Option<String>,
-    /// How it was typed.
     pub typed: String,
 }
 

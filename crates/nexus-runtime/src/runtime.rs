@@ -278,7 +278,6 @@ impl Runtime {
 
 /// Not yet serving.
 pub(crate) const STARTING: u8 = 0;
-/// Serving.
 pub(crate) const SERVING: u8 = 1;
 /// Draining.
 pub(crate) const STOPPING: u8 = 2;

@@ -91,7 +91,6 @@ impl<D: Daemon> Route<D> {
 /// A route as others see it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RouteInfo {
-    /// Its path.
     pub path: &'static str,
     /// The HTTP method it takes.
     pub verb: &'static str,
@@ -123,7 +122,6 @@ pub fn routes() -> Vec<RouteInfo> {
     table::<Runtime>().into_iter().map(info).collect()
 }
 
-/// Returns the table.
 pub(crate) fn table<D: Daemon>() -> Vec<Route<D>> {
     use Access::Method;
     vec![

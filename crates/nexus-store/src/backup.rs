@@ -20,7 +20,6 @@ const MAX_FAULTS: u32 = 10;
 /// One copied database.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DatabaseCopy {
-    /// Which one.
     pub name: DatabaseName,
     /// Bytes of the copy.
     pub bytes: u64,

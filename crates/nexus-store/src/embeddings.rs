@@ -71,18 +71,12 @@ impl Embeddings {
     }
 
     /// Returns what the vectors of a kind were made with; none before the first.
-    ///
-    /// # Errors
-    /// See [`StoreError`].
     pub async fn vector_set(&self, kind: VectorKind) -> Result<Option<VectorSet>, StoreError> {
         self.database.read(move |connection| set(connection, kind)).await
     }
 
     /// Stores vectors made with `model` and notes that all rows up to `through` have been looked at.
     /// Vectors of another model are removed with it: they cannot be compared.
-    ///
-    /// # Errors
-    /// See [`StoreError`].
     pub async fn append(
         &self,
         kind: VectorKind,
@@ -103,9 +97,6 @@ impl Embeddings {
     }
 
     /// Hands every vector of a kind to `visit`, in the order of rows; returns what `visit` made.
-    ///
-    /// # Errors
-    /// See [`StoreError`].
     pub async fn visit<T: Default + Send + 'static>(
         &self,
         kind: VectorKind,
@@ -136,17 +127,10 @@ impl Embeddings {
     }
 
     /// Removes the vector of one row; returns whether there was one.
-    ///
-    /// # Errors
-    /// See [`StoreError`].
     pub async fn remove(&self, kind: VectorKind, row: i64) -> Result<bool, StoreError> {
         self.database.write(Sync::Normal, move |connection| remove(connection, kind, row)).await
     }
 
-    /// Counts the vectors of a kind.
-    ///
-    /// # Errors
-    /// See [`StoreError`].
     pub async fn count(&self, kind: VectorKind) -> Result<u64, StoreError> {
         self.database
             .read(move |connection| {

@@ -65,7 +65,6 @@ pub enum StoreError {
         path: PathBuf,
         /// Number of the migration.
         version: u32,
-        /// Its name.
         name: String,
         /// What SQLite said.
         #[source]
@@ -98,7 +97,6 @@ pub enum StoreError {
         /// The database file.
         path: PathBuf,
     },
-    /// The disk is full.
     #[error("no space left to write {}", .path.display())]
     DiskFull {
         /// The database file.

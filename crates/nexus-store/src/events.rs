@@ -56,9 +56,6 @@ impl Events {
     }
 
     /// Records how an accepted event ended. Returns false when it had ended before.
-    ///
-    /// # Errors
-    /// See [`StoreError`].
     pub async fn close_inbox(&self, event_id: EventId, outcome: InboxOutcome) -> Result<bool, StoreError> {
         self.database.write(Sync::Normal, move |connection| close_inbox(connection, &event_id, outcome)).await
     }
@@ -69,18 +66,12 @@ impl Events {
     }
 
     /// Stores an event that asks for no answer, such as a reply; returns false when it was there.
-    ///
-    /// # Errors
-    /// See [`StoreError`].
     pub async fn insert_outbound(&self, event: NewEvent) -> Result<bool, StoreError> {
         self.database.write(Sync::Normal, move |connection| insert(connection, &event)).await
     }
 
     /// Stores what was said in answer to an event and records how that event ended, both or neither.
     /// Repeatable: what is there stays, and so does the first end.
-    ///
-    /// # Errors
-    /// See [`StoreError`].
     pub async fn answered(
         &self,
         said: Vec<NewEvent>,
@@ -105,9 +96,6 @@ impl Events {
     }
 
     /// Returns events whose promise is still open, oldest first.
-    ///
-    /// # Errors
-    /// See [`StoreError`].
     pub async fn accepted(&self, limit: u32) -> Result<Vec<AcceptedEvent>, StoreError> {
         self.database
             .read(move |connection| {
@@ -122,10 +110,6 @@ impl Events {
             .await
     }
 
-    /// Returns one event.
-    ///
-    /// # Errors
-    /// See [`StoreError`].
     pub async fn get(&self, event_id: EventId) -> Result<Option<Event>, StoreError> {
         self.database
             .look(move |connection| {
@@ -136,9 +120,6 @@ impl Events {
     }
 
     /// Returns those of the given events that are not stored.
-    ///
-    /// # Errors
-    /// See [`StoreError`].
     pub async fn unknown(&self, events: Vec<EventId>) -> Result<Vec<EventId>, StoreError> {
         self.database
             .read(move |connection| {
@@ -155,17 +136,11 @@ impl Events {
     }
 
     /// Returns where an event's promise stands, and the request that serves it.
-    ///
-    /// # Errors
-    /// See [`StoreError`].
     pub async fn inbox_state(&self, event_id: EventId) -> Result<Option<InboxState>, StoreError> {
         self.database.look(move |connection| inbox_state(connection, &event_id)).await
     }
 
     /// Returns events whose content has any of the words, best match first.
-    ///
-    /// # Errors
-    /// See [`StoreError`].
     pub async fn search(&self, text: &str, limit: u32) -> Result<Vec<Event>, StoreError> {
         let Some(words) = search::any_word(text) else { return Ok(Vec::new()) };
         let query = format!("own : ({words})");
@@ -182,25 +157,16 @@ impl Events {
     }
 
     /// Returns how many events are stored, and how many promises are open.
-    ///
-    /// # Errors
-    /// See [`StoreError`].
     pub async fn counts(&self) -> Result<(u64, u64), StoreError> {
         self.database.read(counts).await
     }
 
     /// Like [`Events::counts`], for callers outside an async runtime.
-    ///
-    /// # Errors
-    /// See [`StoreError`].
     pub fn counts_blocking(&self) -> Result<(u64, u64), StoreError> {
         self.database.read_blocking(counts)
     }
 
     /// Waits until everything queued so far is committed.
-    ///
-    /// # Errors
-    /// See [`StoreError`].
     pub async fn flush(&self) -> Result<(), StoreError> {
         self.database.flush().await
     }

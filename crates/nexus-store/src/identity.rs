@@ -48,9 +48,7 @@ words! {
 /// Somebody or something with a name.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Entity {
-    /// Its id.
     pub id: EntityId,
-    /// Its name.
     pub name: String,
     /// person, phone, org, project, … free text.
     pub kind: String,
@@ -62,7 +60,6 @@ pub struct Entity {
     pub source: EntitySource,
     /// How often it was mentioned.
     pub mention_count: u64,
-    /// First time it was seen.
     pub first_seen: Option<Timestamp>,
     /// Latest time it was seen.
     pub last_seen: Option<Timestamp>,
@@ -73,9 +70,7 @@ pub struct Entity {
 /// An entity to be made or renamed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NewEntity {
-    /// Its id.
     pub id: EntityId,
-    /// Its name.
     pub name: String,
     /// person, phone, org, project, … free text.
     pub kind: String,
@@ -95,9 +90,6 @@ impl Identity {
     }
 
     /// Makes the owner's entity unless there is an owner; returns whether it was made.
-    ///
-    /// # Errors
-    /// See [`StoreError`].
     pub async fn seed_owner(&self) -> Result<bool, StoreError> {
         self.database
             .write(Sync::Normal, |connection| {
@@ -117,34 +109,20 @@ impl Identity {
             .await
     }
 
-    /// Returns the owner.
-    ///
-    /// # Errors
-    /// See [`StoreError`].
     pub async fn owner(&self) -> Result<Option<Entity>, StoreError> {
         self.database.look(owner).await
     }
 
     /// Like [`Identity::owner`], for callers outside an async runtime.
-    ///
-    /// # Errors
-    /// See [`StoreError`].
     pub fn owner_blocking(&self) -> Result<Option<Entity>, StoreError> {
         self.database.read_blocking(owner)
     }
 
-    /// Returns one entity.
-    ///
-    /// # Errors
-    /// See [`StoreError`].
     pub async fn entity(&self, id: EntityId) -> Result<Option<Entity>, StoreError> {
         self.database.look(move |connection| entity(connection, &id)).await
     }
 
     /// Gives an entity another name; returns false when there is none of that id.
-    ///
-    /// # Errors
-    /// See [`StoreError`].
     pub async fn rename_entity(&self, id: EntityId, name: &str) -> Result<bool, StoreError> {
         let name = name.trim().to_owned();
         self.database
@@ -160,18 +138,12 @@ impl Identity {
     }
 
     /// Makes an entity, or updates name and kind of the one with that id. Never makes an owner.
-    ///
-    /// # Errors
-    /// See [`StoreError`].
     pub async fn upsert_entity(&self, new: NewEntity) -> Result<(), StoreError> {
         self.database.write(Sync::Normal, move |connection| upsert(connection, &new)).await
     }
 
     /// Follows merges to the entity that stands for `id`; none when there is no such entity or the
     /// chain does not end.
-    ///
-    /// # Errors
-    /// See [`StoreError`].
     pub async fn resolve_canonical(&self, id: EntityId) -> Result<Option<Entity>, StoreError> {
         self.database
             .read(move |connection| {
@@ -188,9 +160,6 @@ impl Identity {
     }
 
     /// Adds a tag to an entity; adding it again changes nothing.
-    ///
-    /// # Errors
-    /// See [`StoreError`].
     pub async fn tag_entity(&self, id: EntityId, tag: &str) -> Result<(), StoreError> {
         let tag = tag.to_owned();
         self.database
@@ -207,9 +176,6 @@ impl Identity {
     }
 
     /// Returns an entity's tags.
-    ///
-    /// # Errors
-    /// See [`StoreError`].
     pub async fn entity_tags(&self, id: EntityId) -> Result<Vec<String>, StoreError> {
         self.database
             .read(move |connection| {
@@ -222,25 +188,16 @@ impl Identity {
     }
 
     /// Returns canonical entities, the owner first, then those seen last.
-    ///
-    /// # Errors
-    /// See [`StoreError`].
     pub async fn list_entities(&self, limit: u32) -> Result<Vec<Entity>, StoreError> {
         self.database.read(move |connection| list(connection, limit)).await
     }
 
     /// Like [`Identity::list_entities`], for callers outside an async runtime.
-    ///
-    /// # Errors
-    /// See [`StoreError`].
     pub fn list_entities_blocking(&self, limit: u32) -> Result<Vec<Entity>, StoreError> {
         self.database.read_blocking(|connection| list(connection, limit))
     }
 
     /// Waits until everything queued so far is committed.
-    ///
-    /// # Errors
-    /// See [`StoreError`].
     pub async fn flush(&self) -> Result<(), StoreError> {
         self.database.flush().await
     }

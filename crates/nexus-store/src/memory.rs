@@ -43,9 +43,7 @@ pub struct NewFact {
 /// What storing a fact did.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AddedFact {
-    /// Its row.
     pub row: i64,
-    /// Its id.
     pub id: FactId,
     /// Whether it was not there before.
     pub is_new: bool,
@@ -54,7 +52,6 @@ pub struct AddedFact {
 /// A stored fact.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Fact {
-    /// Its id.
     pub id: FactId,
     /// One sentence.
     pub text: String,
@@ -79,11 +76,9 @@ pub struct Fact {
 /// How much memory holds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct MemoryCounts {
-    /// Facts.
     pub facts: u64,
     /// Entities that facts are about.
     pub entities: u64,
-    /// Episodes.
     pub episodes: u64,
 }
 
@@ -100,9 +95,6 @@ impl Memory {
 
     /// Stores a fact. The same sentence is stored once: the id of the first is returned, and people
     /// named now are added to it.
-    ///
-    /// # Errors
-    /// See [`StoreError`].
     pub async fn add_fact(&self, fact: NewFact) -> Result<FactId, StoreError> {
         self.database.write(Sync::Normal, move |connection| add(connection, &fact)).await
     }
@@ -121,18 +113,12 @@ impl Memory {
 
     /// Returns facts with any of the words, best match first. When no word matches, parts of words
     /// do, which also serves scripts that put no spaces between words.
-    ///
-    /// # Errors
-    /// See [`StoreError`].
     pub async fn search_facts(&self, query: &str, limit: u32) -> Result<Vec<Fact>, StoreError> {
         let query = query.to_owned();
         self.database.read(move |connection| find(connection, &query, limit.min(LISTING_LIMIT))).await
     }
 
     /// Returns the facts learnt last, newest first.
-    ///
-    /// # Errors
-    /// See [`StoreError`].
     pub async fn recent_facts(&self, limit: u32) -> Result<Vec<Fact>, StoreError> {
         self.database
             .read(move |connection| {
@@ -143,9 +129,6 @@ impl Memory {
     }
 
     /// Returns facts about an entity, the most recently true first.
-    ///
-    /// # Errors
-    /// See [`StoreError`].
     pub async fn facts_about(&self, entity_id: EntityId, limit: u32) -> Result<Vec<Fact>, StoreError> {
         self.database
             .read(move |connection| {
@@ -158,10 +141,6 @@ impl Memory {
             .await
     }
 
-    /// Returns one fact.
-    ///
-    /// # Errors
-    /// See [`StoreError`].
     pub async fn fact(&self, id: FactId) -> Result<Option<Fact>, StoreError> {
         self.database
             .read(move |connection| {
@@ -172,9 +151,6 @@ impl Memory {
     }
 
     /// Removes a fact and its links; returns the row it had, or none when there is none of that id.
-    ///
-    /// # Errors
-    /// See [`StoreError`].
     pub async fn forget(&self, id: FactId) -> Result<Option<i64>, StoreError> {
         self.database
             .write(Sync::Normal, move |connection| {
@@ -198,17 +174,11 @@ impl Memory {
     }
 
     /// Counts what memory holds.
-    ///
-    /// # Errors
-    /// See [`StoreError`].
     pub async fn counts(&self) -> Result<MemoryCounts, StoreError> {
         self.database.read(counts).await
     }
 
     /// Like [`Memory::counts`], for callers outside an async runtime.
-    ///
-    /// # Errors
-    /// See [`StoreError`].
     pub fn counts_blocking(&self) -> Result<MemoryCounts, StoreError> {
         self.database.read_blocking(counts)
     }

@@ -39,7 +39,6 @@ struct Open {
 /// What waits for the owner's consent.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct OpenQuestions {
-    /// All of it.
     pub all: usize,
     /// Messages that a restored copy holds back.
     pub held_messages: usize,

@@ -52,9 +52,6 @@ impl Runtime {
     }
 
     /// Returns the value stored under a key.
-    ///
-    /// # Errors
-    /// See [`StoreError`].
     pub async fn kv_get(&self, key: &str) -> Result<Option<String>, StoreError> {
         let key = key.to_owned();
         self.database
@@ -66,9 +63,6 @@ impl Runtime {
     }
 
     /// Stores a value under a key.
-    ///
-    /// # Errors
-    /// See [`StoreError`].
     pub async fn kv_set(&self, key: &str, value: &str) -> Result<(), StoreError> {
         let (key, value) = (key.to_owned(), value.to_owned());
         self.database
@@ -85,25 +79,16 @@ impl Runtime {
     }
 
     /// Counts rows for `status`.
-    ///
-    /// # Errors
-    /// See [`StoreError`].
     pub async fn counts(&self) -> Result<RuntimeCounts, StoreError> {
         self.database.read(counts).await
     }
 
     /// Like [`Runtime::counts`], for callers outside an async runtime.
-    ///
-    /// # Errors
-    /// See [`StoreError`].
     pub fn counts_blocking(&self) -> Result<RuntimeCounts, StoreError> {
         self.database.read_blocking(counts)
     }
 
     /// Waits until everything queued so far is committed.
-    ///
-    /// # Errors
-    /// See [`StoreError`].
     pub async fn flush(&self) -> Result<(), StoreError> {
         self.database.flush().await
     }

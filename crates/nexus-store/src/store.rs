@@ -27,7 +27,6 @@ pub enum OpenMode {
 /// How one database is doing.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DatabaseHealth {
-    /// Which one.
     pub name: DatabaseName,
     /// What is wrong; none when all is well.
     pub trouble: Option<StoreError>,

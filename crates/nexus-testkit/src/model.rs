@@ -134,7 +134,6 @@ impl ModelServer {
         *self.shared.models.lock().unwrap() = names.iter().map(|name| (*name).to_owned()).collect();
     }
 
-    /// Returns the port.
     pub fn port(&self) -> u16 {
         self.port
     }

@@ -17,7 +17,6 @@ const OUTPUT_AFTER_END: Duration = Duration::from_secs(2);
 /// How to run the binary.
 #[derive(Debug, Clone)]
 pub struct Run {
-    /// Arguments.
     pub arguments: Vec<String>,
     /// What is piped in; nothing means an empty standard input.
     pub input: Vec<u8>,

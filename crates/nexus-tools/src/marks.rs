@@ -34,7 +34,6 @@ pub struct Mark {
 /// Who marks.
 #[derive(Debug, Clone)]
 pub struct Marker {
-    /// The call.
     pub call: ToolCallId,
     /// The request it happens in.
     pub request: RequestId,

@@ -48,7 +48,6 @@ pub struct TurnFacts {
 pub struct ApprovalAsk {
     /// The call that needs it.
     pub call: ToolCallId,
-    /// Its tool.
     pub tool: String,
     /// It runs a command, so that only this one run can be allowed.
     pub runs_command: bool,

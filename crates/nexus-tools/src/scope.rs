@@ -20,7 +20,6 @@ pub struct RunFacts {
 
 /// What one call runs under.
 pub struct Scope<'a> {
-    /// The call.
     pub call: &'a ToolCallId,
     /// The turn it happens in.
     pub turn: &'a TurnFacts,

@@ -91,9 +91,6 @@ impl RootError {
 }
 
 /// Returns the workspace's root and why it is that one. Only looks; nothing has to exist yet.
-///
-/// # Errors
-/// See [`RootError`].
 pub fn resolve_root(request: &RootRequest<'_>) -> Result<ResolvedRoot, RootError> {
     if let Some(flag) = request.flag {
         return given("--workspace", flag, request, RootSource::Flag);

@@ -172,9 +172,6 @@ impl FolderIdentity {
 }
 
 /// Records that the workspace at `layout` belongs to this user. Repeating it changes nothing.
-///
-/// # Errors
-/// See [`TrustError`].
 pub fn record(folder: &TrustFolder, layout: &Layout) -> Result<Created, TrustError> {
     let id = read_id(layout)?.ok_or_else(|| TrustError::NoId { path: layout.workspace_id() })?;
     record_id(folder, layout, &id)
@@ -209,9 +206,6 @@ pub fn is_trusted(folder: &TrustFolder, layout: &Layout) -> bool {
 }
 
 /// Takes trust in the workspace at `layout` back. Returns whether there was any.
-///
-/// # Errors
-/// See [`TrustError`].
 pub fn revoke(folder: &TrustFolder, layout: &Layout) -> Result<bool, TrustError> {
     let Some(id) = read_id(layout)? else { return Ok(false) };
     let here = FolderIdentity::of(layout.root())?;

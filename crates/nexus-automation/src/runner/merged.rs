@@ -5,7 +5,6 @@ use super::one::Tried;
 /// The event was dealt with.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Handled {
-    /// By whom.
     pub by: String,
     /// What the person is told.
     pub reply: Option<String>,

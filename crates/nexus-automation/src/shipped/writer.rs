@@ -133,7 +133,6 @@ pub struct OpenTurn {
     pub session: SessionLabel,
     /// What was said.
     pub event: EventId,
-    /// When.
     pub at: Timestamp,
     /// Whether a fact was kept from it.
     pub kept: bool,

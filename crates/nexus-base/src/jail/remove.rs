@@ -16,9 +16,6 @@ const MAX_HELD: usize = 48;
 
 impl Jail {
     /// Removes a file or a link, never a folder.
-    ///
-    /// # Errors
-    /// See [`JailError`].
     pub fn remove_file(&self, path: impl AsRef<Path>) -> Result<(), JailError> {
         let path = check_relative(path)?;
         let (folder, name) = self.folder_and_name(&path)?;

@@ -98,9 +98,6 @@ impl Jail {
     }
 
     /// Makes the file at `path` unless something of that name stands there already.
-    ///
-    /// # Errors
-    /// See [`JailError`].
     pub fn create_once(
         &self,
         path: impl AsRef<Path>,
@@ -121,9 +118,6 @@ impl Jail {
 
     /// Makes a file that must not exist yet and writes it in place. A crash can leave half of it, so
     /// this is for folders nobody sees yet; everywhere else [`Self::create_once`] is the way.
-    ///
-    /// # Errors
-    /// See [`JailError`].
     pub fn create_new(&self, path: impl AsRef<Path>, content: &[u8], mode: u32) -> Result<(), JailError> {
         let path = check_relative(path)?;
         let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
@@ -136,9 +130,6 @@ impl Jail {
     }
 
     /// Moves a file or folder; never onto something that exists.
-    ///
-    /// # Errors
-    /// See [`JailError`].
     pub fn rename(&self, from: impl AsRef<Path>, to: impl AsRef<Path>) -> Result<(), JailError> {
         let (from, to) = (check_relative(from)?, check_relative(to)?);
         let (from_folder, from_name) = self.folder_and_name(&from)?;
@@ -150,9 +141,6 @@ impl Jail {
     }
 
     /// Makes what was done in the folder at `path` survive a loss of power.
-    ///
-    /// # Errors
-    /// See [`JailError`].
     pub fn sync(&self, path: impl AsRef<Path>) -> Result<(), JailError> {
         let path = check_relative(path)?;
         sync_folder(&self.open_folder(&path)?, &path, Durability::PowerLoss)

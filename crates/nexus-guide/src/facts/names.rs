@@ -82,7 +82,6 @@ fn flush_group(names: &mut Vec<Option<String>>, group: &mut Vec<&Token<'_>>) {
     group.clear();
 }
 
-/// Hears names in a sentence.
 pub(super) fn hear_names(sentence: &str, words: &[Token<'_>], heard: &mut Heard) {
     let mut at = 0;
     while at < words.len() {

@@ -36,7 +36,6 @@ pub struct RestoreRequest<'a> {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct RestoreReport {
-    /// The workspace.
     pub workspace: PathBuf,
     /// Files, databases included.
     pub files: usize,

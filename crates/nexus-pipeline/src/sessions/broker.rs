@@ -53,7 +53,6 @@ pub struct BrokerParts {
     pub engine: Arc<dyn Engine>,
     /// Is told what happens.
     pub observer: Arc<dyn Observer>,
-    /// Limits.
     pub limits: BrokerLimits,
 }
 

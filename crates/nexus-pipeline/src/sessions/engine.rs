@@ -112,11 +112,9 @@ pub type Framer = Box<dyn Fn(&Item) -> String + Send>;
 /// One request passing one stage.
 #[derive(Debug)]
 pub struct Passage<'a> {
-    /// The request.
     pub request: &'a RequestId,
     /// The tree it belongs to.
     pub root: &'a RequestId,
-    /// The stage.
     pub stage: Stage,
     /// When it began.
     pub started: Timestamp,
@@ -127,7 +125,6 @@ pub struct Passage<'a> {
 /// One request that ended.
 #[derive(Debug)]
 pub struct Ended<'a> {
-    /// Its item.
     pub item: &'a Item,
     /// The turn that took it, if one did.
     pub turn: Option<&'a TurnRecord>,

@@ -14,10 +14,7 @@ pub(crate) enum Cause {
     /// The person asked.
     Aborted,
     /// Its parent or the person cancelled the worker.
-    Cancelled {
-        /// What for.
-        reason: String,
-    },
+    Cancelled { reason: String },
     /// It took too long.
     TimedOut,
     /// The daemon stops; the turn stays pending and is resumed at the next start.

@@ -16,7 +16,6 @@ pub(crate) struct Request {
 }
 
 impl Request {
-    /// Returns the value of a key.
     pub(crate) fn value(&self, key: &str) -> Option<&str> {
         self.pairs.iter().find(|(name, _)| name == key).map(|(_, value)| value.as_str())
     }

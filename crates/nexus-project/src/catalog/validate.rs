@@ -27,7 +27,6 @@ pub enum CatalogError {
     /// An entry breaks a rule.
     #[error("{entry}: {what}")]
     Entry {
-        /// Which one.
         entry: String,
         /// What is wrong with it.
         what: &'static str,

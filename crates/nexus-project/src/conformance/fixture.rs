@@ -39,7 +39,6 @@ pub enum LoadError {
     /// The path cannot be read.
     #[error("reading {}", path.display())]
     Unreadable {
-        /// The path.
         path: PathBuf,
         /// Why.
         #[source]
@@ -166,9 +165,6 @@ pub(super) struct Postcondition {
 }
 
 /// Reads all fixtures at or below the paths, in the order of their names.
-///
-/// # Errors
-/// See [`LoadError`].
 pub fn load(paths: &[PathBuf]) -> Result<Vec<Fixture>, LoadError> {
     let mut found = Vec::new();
     for path in paths {
@@ -178,9 +174,6 @@ pub fn load(paths: &[PathBuf]) -> Result<Vec<Fixture>, LoadError> {
 }
 
 /// Returns the fixtures built in: what upstream's leave out.
-///
-/// # Errors
-/// See [`LoadError`].
 pub fn own() -> Result<Vec<Fixture>, LoadError> {
     let mut found = Vec::new();
     for (name, text) in OWN {

@@ -17,12 +17,10 @@ pub enum Event {
     AgentSpawn {
         /// Its role.
         agent_name: String,
-        /// Its id.
         agent_id: String,
     },
     /// An instance ends.
     AgentComplete {
-        /// Its id.
         agent_id: String,
         /// The last it said.
         last_message: Option<String>,
@@ -30,15 +28,11 @@ pub enum Event {
         files_touched: Vec<String>,
     },
     /// An instance goes on.
-    AgentResume {
-        /// Its id.
-        agent_id: String,
-    },
+    AgentResume { agent_id: String },
     /// A memory file's content was read.
     MemoryRead {
         /// The file, relative to the project.
         path: String,
-        /// Who read it.
         reader: String,
     },
     /// The session ends.
@@ -59,9 +53,6 @@ pub enum NoAnswer {
 /// An implementation under test.
 pub trait Subject {
     /// Calls a tool in the project at `root`.
-    ///
-    /// # Errors
-    /// See [`NoAnswer`].
     fn call(&mut self, root: &Path, tool: &str, parameters: &Map<String, Value>) -> Result<Value, NoAnswer>;
 
     /// Tells of an event in the project at `root`.

@@ -19,10 +19,8 @@ const MAX_CONVERSATIONS: usize = 200;
 pub struct ActiveSkill {
     /// Its id.
     pub skill: String,
-    /// Its mode.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub mode: Option<String>,
-    /// Since when.
     pub since: String,
 }
 

@@ -28,7 +28,6 @@ pub struct Standing {
     pub bytes: u64,
     /// How often its content was read, as far as anybody counted.
     pub reads: u64,
-    /// When it was read last.
     pub last_read: Option<String>,
     /// Days since then.
     pub days: Option<u64>,
@@ -52,7 +51,6 @@ pub struct Limits {
 pub struct Removed {
     /// The files, relative to the project.
     pub files: Vec<PathBuf>,
-    /// The commit.
     pub commit: String,
     /// What brings them back.
     pub recovery: String,

@@ -8,7 +8,6 @@ use nexus_workspace::config::ConfigError;
 /// Why the daemon did not start.
 #[derive(Debug, thiserror::Error)]
 pub enum StartError {
-    /// There is no workspace.
     #[error("no workspace at {}", .0.display())]
     NoWorkspace(PathBuf),
     /// A daemon already runs here.
@@ -23,10 +22,8 @@ pub enum StartError {
     /// A database cannot be used.
     #[error(transparent)]
     Store(#[from] StoreError),
-    /// The port is taken.
     #[error("port {port} is taken{}", .holder.map(|pid| format!(" by process {pid}")).unwrap_or_default())]
     PortTaken {
-        /// The port.
         port: u16,
         /// Who has it, where that can be seen.
         holder: Option<u32>,
@@ -34,7 +31,6 @@ pub enum StartError {
     /// The port cannot be used.
     #[error("listening on port {port}")]
     Listen {
-        /// The port.
         port: u16,
         /// Why not.
         #[source]

@@ -22,7 +22,6 @@ enum Token {
 }
 
 impl Caller {
-    /// The owner with this token.
     pub fn owner(token: &str) -> Self {
         Self { token: Token::Owner { hash: hash_of(token) }, scopes: Scopes::everything() }
     }

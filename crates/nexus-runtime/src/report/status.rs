@@ -18,7 +18,6 @@ use serde::Serialize;
 pub struct StatusRequest<'a> {
     /// The workspace.
     pub layout: &'a Layout,
-    /// Its settings.
     pub settings: &'a Settings,
     /// Whose it is.
     pub trust: Trust,
@@ -48,7 +47,6 @@ pub struct StatusReport {
     pub credentials: Credentials,
     /// What waits for the owner's consent; none when that cannot be read.
     pub approvals: Option<Approvals>,
-    /// The daemon.
     pub runtime: Daemon,
     /// The model that a daemon started now would use; none where that takes more than reading the settings, and
     /// while one runs, which says it itself.

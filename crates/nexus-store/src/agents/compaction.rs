@@ -33,7 +33,6 @@ words! {
 /// A result that is sent shortened.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Trim {
-    /// The call.
     pub call: ToolCallId,
     /// What is sent in place of its result.
     pub text: String,
@@ -42,9 +41,7 @@ pub struct Trim {
 /// A compaction to be kept.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NewCompaction {
-    /// Its id.
     pub id: CompactionId,
-    /// The session.
     pub session: SessionLabel,
     /// The turn that needed the room, or the last one before somebody asked.
     pub turn_id: TurnId,
@@ -73,7 +70,6 @@ pub struct Compaction {
     pub new: NewCompaction,
     /// When it was taken.
     pub created_at: Timestamp,
-    /// When it was undone.
     pub undone_at: Option<Timestamp>,
 }
 

@@ -41,7 +41,6 @@ pub struct NewDispatch {
 /// Words for another session.
 #[derive(Debug, Clone)]
 pub struct NewPost {
-    /// The tool call.
     pub call: ToolCallId,
     /// Text for the model that called.
     pub result: String,

@@ -23,9 +23,7 @@ const SILENCE: &str = "The turn ended without a reply. Please say it again, perh
 /// How a turn ended.
 #[derive(Debug, Clone)]
 pub struct FinishTurn {
-    /// The turn.
     pub turn_id: TurnId,
-    /// Its session.
     pub session: SessionLabel,
     /// Completed, failed or aborted.
     pub status: TurnStatus,
@@ -39,13 +37,10 @@ pub struct FinishTurn {
     pub model: String,
     /// Input tokens neither read from nor written to a cache.
     pub input_tokens: u64,
-    /// Output tokens.
     pub output_tokens: u64,
     /// Tokens read from a cache.
     pub cache_read_tokens: u64,
-    /// Tokens written to a cache.
     pub cache_write_tokens: u64,
-    /// Reasoning tokens.
     pub reasoning_tokens: u64,
     /// What was sent, part by part, as JSON.
     pub context_json: Option<String>,

@@ -16,9 +16,7 @@ use crate::writer::Sync;
 /// One reply of the model that asks for tool calls.
 #[derive(Debug, Clone)]
 pub struct NewStep {
-    /// The turn.
     pub turn_id: TurnId,
-    /// The message.
     pub message_id: MessageId,
     /// Text of the reply; may be empty.
     pub text: String,

@@ -20,7 +20,6 @@ pub struct FileMark {
     pub request: RequestId,
     /// What its run had read.
     pub sources: String,
-    /// When.
     pub at: Timestamp,
 }
 

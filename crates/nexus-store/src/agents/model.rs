@@ -8,7 +8,6 @@ use nexus_base::id::{
 use crate::words::words;
 
 words! {
-    /// Who a session is.
     SessionRole {
         /// Talks to a person.
         Manager = "manager",
@@ -166,7 +165,6 @@ pub struct SessionRecord {
     pub role: SessionRole,
     /// Who dispatched it.
     pub parent: Option<SessionLabel>,
-    /// The dispatching tool call.
     pub dispatch_id: Option<ToolCallId>,
     /// What it was sent to do.
     pub task: Option<String>,
@@ -204,7 +202,6 @@ pub struct NewSession {
 pub struct NewItem {
     /// Fixed id: the event's, or `task:{dispatch}`, `result:{dispatch}`, `message:{call}`.
     pub id: QueueItemId,
-    /// Session it is for.
     pub session: SessionLabel,
     /// Its own request.
     pub request_id: RequestId,
@@ -214,7 +211,6 @@ pub struct NewItem {
     pub root_request_id: RequestId,
     /// The event in `events.db`, when there is one.
     pub source_event_id: Option<EventId>,
-    /// What it is.
     pub kind: ItemKind,
     /// How it meets a busy session.
     pub mode: ItemMode,
@@ -276,7 +272,6 @@ pub enum Admitted {
 /// An item that ended without a turn.
 #[derive(Debug, Clone)]
 pub struct Untaken {
-    /// The item.
     pub item: Item,
     /// What the person is told about it.
     pub line: Option<OutboxRecord>,
@@ -300,7 +295,6 @@ pub struct Aftermath {
 /// A worker's report, written for its parent.
 #[derive(Debug, Clone)]
 pub struct Reported {
-    /// The worker.
     pub worker: SessionLabel,
     /// Whom it reported to.
     pub parent: SessionLabel,
@@ -313,7 +307,6 @@ pub struct Reported {
 /// A turn with everything said and done in it.
 #[derive(Debug, Clone)]
 pub struct TurnRecord {
-    /// The turn.
     pub id: TurnId,
     /// The turn before it.
     pub parent: Option<TurnId>,
@@ -335,7 +328,6 @@ pub struct TurnRecord {
     pub error: Option<String>,
     /// Input tokens, cached ones included.
     pub input_tokens: u64,
-    /// Output tokens.
     pub output_tokens: u64,
     /// When it began.
     pub started_at: Timestamp,
@@ -350,7 +342,6 @@ pub struct TurnRecord {
 /// One message of a turn.
 #[derive(Debug, Clone)]
 pub struct MessageRecord {
-    /// The message.
     pub id: MessageId,
     /// Place in the turn.
     pub sequence: u32,

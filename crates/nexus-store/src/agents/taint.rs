@@ -16,7 +16,6 @@ const BETWEEN: &str = "; ";
 /// The newest tainted turn of a session that its conversation still has in view.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TaintedTurn {
-    /// The turn.
     pub id: TurnId,
     /// Its sources, one a line.
     pub sources: String,

@@ -11,11 +11,8 @@ use crate::words::count;
 pub struct TurnUsage {
     /// The day, `YYYY-MM-DD` in this machine's time zone.
     pub day: String,
-    /// Provider.
     pub provider: String,
-    /// Model.
     pub model: String,
-    /// Turns.
     pub turns: u64,
     /// Tokens sent.
     pub input_tokens: u64,

@@ -16,20 +16,17 @@ pub struct HistoryLine {
     pub message_id: MessageId,
     /// Turn it belongs to; none while it waits.
     pub turn_id: Option<TurnId>,
-    /// Its request.
     pub request_id: RequestId,
     /// What the line is to its reader.
     pub state: Option<OutboxState>,
     /// The words.
     pub text: String,
-    /// When.
     pub at: Timestamp,
 }
 
 /// One session in a listing.
 #[derive(Debug, Clone)]
 pub struct SessionRow {
-    /// The session.
     pub session: SessionRecord,
     /// Turns on the path to its head.
     pub turns: u64,

@@ -54,7 +54,6 @@ pub struct NewEvent {
     pub account_id: Option<String>,
     /// Who sent it, in the platform's terms.
     pub sender_id: String,
-    /// Whom it is for.
     pub to_recipients: Option<Value>,
     /// Server or team.
     pub space_id: Option<String>,
@@ -112,7 +111,6 @@ impl NewEvent {
 /// A stored event.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Event {
-    /// Its id.
     pub id: EventId,
     /// When we stored it.
     pub received_at: Timestamp,
@@ -123,7 +121,6 @@ pub struct Event {
 /// A stored event that is still to be dealt with.
 #[derive(Debug, Clone, PartialEq)]
 pub struct AcceptedEvent {
-    /// The event.
     pub event: Event,
     /// The request that was promised for it.
     pub request_id: RequestId,

@@ -6,9 +6,6 @@ use crate::error::StoreError;
 
 impl Events {
     /// Returns those of the newest `look_back` promises that were denied, dealt with or passed over.
-    ///
-    /// # Errors
-    /// See [`StoreError`].
     pub async fn turned_away(&self, look_back: u32) -> Result<Vec<AcceptedEvent>, StoreError> {
         self.database
             .read(move |connection| {

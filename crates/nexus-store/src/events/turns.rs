@@ -36,7 +36,6 @@ pub struct TurnFilter {
 /// A turn whose words match.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct TurnHit {
-    /// Its row.
     pub row: i64,
     /// How well its words and those before it match; more is better.
     pub score: f64,
@@ -47,7 +46,6 @@ pub struct TurnHit {
 pub struct Turn {
     /// Its row, which orders turns as they were stored.
     pub row: i64,
-    /// The event.
     pub event_id: EventId,
     /// Number of its conversation.
     pub conversation: i64,
@@ -57,7 +55,6 @@ pub struct Turn {
     pub previous: Option<i64>,
     /// Row of the turn after it in that stretch.
     pub next: Option<i64>,
-    /// When it was said.
     pub said_at: Timestamp,
     /// Who said it, in the platform's terms.
     pub sender_id: String,
@@ -89,9 +86,6 @@ impl NewEvent {
 impl Events {
     /// Returns turns with any of the words, best match first. Words that most rows have are left out
     /// while rarer ones remain.
-    ///
-    /// # Errors
-    /// See [`StoreError`].
     pub async fn find_turns(
         &self,
         words: Vec<String>,
@@ -102,9 +96,6 @@ impl Events {
     }
 
     /// Returns the turns of these rows, in no particular order.
-    ///
-    /// # Errors
-    /// See [`StoreError`].
     pub async fn turns(&self, rows: Vec<i64>) -> Result<Vec<Turn>, StoreError> {
         self.database
             .read(move |connection| {
@@ -115,9 +106,6 @@ impl Events {
     }
 
     /// Returns the turns after a row, in the order they were stored.
-    ///
-    /// # Errors
-    /// See [`StoreError`].
     pub async fn turns_after(&self, row: i64, limit: u32) -> Result<Vec<Turn>, StoreError> {
         self.database
             .read(move |connection| {
@@ -128,9 +116,6 @@ impl Events {
     }
 
     /// Returns the rows of those of the events that are turns.
-    ///
-    /// # Errors
-    /// See [`StoreError`].
     pub async fn turn_rows(&self, events: Vec<EventId>) -> Result<Vec<i64>, StoreError> {
         self.database
             .look(move |connection| {
@@ -145,9 +130,6 @@ impl Events {
     }
 
     /// Returns those of the rows that belong to a platform.
-    ///
-    /// # Errors
-    /// See [`StoreError`].
     pub async fn turns_on(&self, rows: Vec<i64>, platform: &str) -> Result<Vec<i64>, StoreError> {
         let platform = platform.to_owned();
         self.database
@@ -164,9 +146,6 @@ impl Events {
 
     /// Returns the events of the stretch of conversation that an event belongs to, in order, with their
     /// times; none when the event is no turn.
-    ///
-    /// # Errors
-    /// See [`StoreError`].
     pub async fn stretch(&self, event: EventId) -> Result<Vec<(EventId, Timestamp)>, StoreError> {
         self.database
             .read(move |connection| {
@@ -185,17 +164,11 @@ impl Events {
     }
 
     /// Returns the row of the newest turn; 0 when there is none.
-    ///
-    /// # Errors
-    /// See [`StoreError`].
     pub async fn last_turn(&self) -> Result<i64, StoreError> {
         self.database.look(last_row).await
     }
 
     /// Counts the turns that can be found.
-    ///
-    /// # Errors
-    /// See [`StoreError`].
     pub async fn turn_count(&self) -> Result<u64, StoreError> {
         self.database
             .read(|connection| {
@@ -206,18 +179,12 @@ impl Events {
     }
 
     /// Returns the numbers of conversations; unknown ones are left out.
-    ///
-    /// # Errors
-    /// See [`StoreError`].
     pub async fn conversation_numbers(&self, keys: Vec<String>) -> Result<Vec<i64>, StoreError> {
         self.database.look(move |connection| numbers(connection, &keys)).await
     }
 
     /// Returns who spoke in these conversations, in all of them when none are given, those who spoke
     /// last first.
-    ///
-    /// # Errors
-    /// See [`StoreError`].
     pub async fn speakers(&self, filter: TurnFilter, limit: u32) -> Result<Vec<String>, StoreError> {
         self.database
             .read(move |connection| {

@@ -48,9 +48,6 @@ impl Forgetting {
 
 impl Store {
     /// Writes down that an event is to be forgotten with everything it led to.
-    ///
-    /// # Errors
-    /// See [`StoreError`].
     pub async fn note_forgetting(
         &self,
         event: EventId,
@@ -84,9 +81,6 @@ impl Store {
     }
 
     /// Writes down that a fact is to be forgotten that came from nowhere, with every text that quotes it.
-    ///
-    /// # Errors
-    /// See [`StoreError`].
     pub async fn note_forgetting_fact(&self, fact: &Fact) -> Result<Forgetting, StoreError> {
         let orphans = self.only_known_from(std::slice::from_ref(fact), &fact.text).await?;
         let quotes = quotes(&fact.text, std::iter::empty());
@@ -95,9 +89,6 @@ impl Store {
 
     /// Removes a fact and writes down that its vector and the unused parts of the files remain; none when
     /// there is no such fact.
-    ///
-    /// # Errors
-    /// See [`StoreError`].
     pub async fn forget_fact(&self, fact: FactId) -> Result<Option<Forgetting>, StoreError> {
         let noted = self
             .memory_database()
@@ -124,9 +115,6 @@ impl Store {
     }
 
     /// Returns what was begun and is not done.
-    ///
-    /// # Errors
-    /// See [`StoreError`].
     pub async fn unfinished_forgetting(&self) -> Result<Vec<Forgetting>, StoreError> {
         self.memory_database()
             .read(|connection| {
@@ -148,9 +136,6 @@ impl Store {
     }
 
     /// Notes that every place is overwritten, and overwrites what was looked for.
-    ///
-    /// # Errors
-    /// See [`StoreError`].
     pub async fn forgetting_overwritten(&self, forgetting: &Forgetting) -> Result<(), StoreError> {
         let rest = Forgetting {
             quotes: Vec::new(),
@@ -169,9 +154,6 @@ impl Store {
     }
 
     /// Removes the note: nothing is left to do.
-    ///
-    /// # Errors
-    /// See [`StoreError`].
     pub async fn forgetting_done(&self, id: &str) -> Result<(), StoreError> {
         let id = id.to_owned();
         self.memory_database()

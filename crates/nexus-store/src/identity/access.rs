@@ -24,7 +24,6 @@ words! {
 /// One decision.
 #[derive(Debug, Clone, PartialEq)]
 pub struct AccessLogRow {
-    /// When.
     pub timestamp: Timestamp,
     /// Event it was about.
     pub event_id: Option<EventId>,
@@ -36,13 +35,10 @@ pub struct AccessLogRow {
     pub sender_id: String,
     /// dm, group, channel, direct.
     pub container_kind: Option<String>,
-    /// Who that is.
     pub principal_id: Option<EntityId>,
     /// owner, known, unknown, system, webhook, agent.
     pub principal_type: String,
-    /// Their name.
     pub principal_name: Option<String>,
-    /// Policies that matched.
     pub policies_matched: Option<Value>,
     /// Decision.
     pub effect: AccessEffect,
@@ -75,9 +71,6 @@ impl Identity {
     }
 
     /// Returns the latest decisions, newest first.
-    ///
-    /// # Errors
-    /// See [`StoreError`].
     pub async fn recent_access(&self, limit: u32) -> Result<Vec<AccessLogRow>, StoreError> {
         self.database
             .read(move |connection| {

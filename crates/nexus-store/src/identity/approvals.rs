@@ -43,7 +43,6 @@ words! {
 /// A request for consent to be stored.
 #[derive(Debug, Clone, PartialEq)]
 pub struct NewPermissionRequest {
-    /// Its id.
     pub id: String,
     /// Who asks.
     pub requester: String,
@@ -53,7 +52,6 @@ pub struct NewPermissionRequest {
     pub kind: String,
     /// The tool, for tool calls.
     pub tool: Option<String>,
-    /// The tool call.
     pub tool_call_id: Option<ToolCallId>,
     /// The session it happens in.
     pub session: Option<SessionLabel>,
@@ -80,7 +78,6 @@ pub struct PermissionRequest {
     pub status: PermissionStatus,
     /// Who answered.
     pub responder: Option<String>,
-    /// When.
     pub responded_at: Option<Timestamp>,
     /// The standing consent that came of it.
     pub grant_id: Option<String>,
@@ -97,7 +94,6 @@ pub struct PermissionAnswer {
     pub responder: String,
     /// Over which way.
     pub platform: String,
-    /// When.
     pub at: Timestamp,
     /// A consent to stand from now on.
     pub grant: Option<NewGrant>,
@@ -106,9 +102,7 @@ pub struct PermissionAnswer {
 /// A consent to be stored.
 #[derive(Debug, Clone, PartialEq)]
 pub struct NewGrant {
-    /// Its id.
     pub id: String,
-    /// Whom it is for.
     pub requester: String,
     /// What it opens.
     pub resources: Vec<String>,
@@ -141,9 +135,6 @@ impl GrantRow {
 impl Identity {
     /// Stores a request for consent unless its requester already has `most` open ones; returns
     /// whether it was stored.
-    ///
-    /// # Errors
-    /// See [`StoreError`].
     pub async fn add_permission_request(
         &self,
         request: NewPermissionRequest,
@@ -170,9 +161,6 @@ impl Identity {
 
     /// Answers a request that is still open at `answer.at`, with its grant in the same step.
     /// Returns the request as it stands afterwards; an answer that comes too late changes nothing.
-    ///
-    /// # Errors
-    /// See [`StoreError`].
     pub async fn answer_permission(
         &self,
         answer: PermissionAnswer,
@@ -210,9 +198,6 @@ impl Identity {
     }
 
     /// Marks requests whose time is over and returns them.
-    ///
-    /// # Errors
-    /// See [`StoreError`].
     pub async fn expire_permissions(&self, now: Timestamp) -> Result<Vec<PermissionRequest>, StoreError> {
         self.database
             .write(Sync::Normal, move |connection| {
@@ -227,18 +212,12 @@ impl Identity {
     }
 
     /// Returns one request for consent.
-    ///
-    /// # Errors
-    /// See [`StoreError`].
     pub async fn permission_request(&self, id: &str) -> Result<Option<PermissionRequest>, StoreError> {
         let id = id.to_owned();
         self.database.read(move |connection| one(connection, &id)).await
     }
 
     /// Returns requests for consent, newest first: the open ones, or all.
-    ///
-    /// # Errors
-    /// See [`StoreError`].
     pub async fn list_permission_requests(
         &self,
         all: bool,
@@ -258,9 +237,6 @@ impl Identity {
     }
 
     /// Returns grants, newest first; those of one requester, or all.
-    ///
-    /// # Errors
-    /// See [`StoreError`].
     pub async fn list_grants(
         &self,
         requester: Option<&str>,
@@ -281,9 +257,6 @@ impl Identity {
     }
 
     /// Takes a grant back; false when there is none of that id that still stood.
-    ///
-    /// # Errors
-    /// See [`StoreError`].
     pub async fn revoke_grant(&self, id: &str, actor: &str) -> Result<bool, StoreError> {
         let (id, actor) = (id.to_owned(), actor.to_owned());
         self.database
@@ -308,9 +281,6 @@ impl Identity {
     }
 
     /// Returns what happened to a grant, oldest first.
-    ///
-    /// # Errors
-    /// See [`StoreError`].
     pub async fn grant_activity(&self, id: &str) -> Result<Vec<GrantActivity>, StoreError> {
         let id = id.to_owned();
         self.database

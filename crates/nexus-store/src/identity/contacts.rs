@@ -12,7 +12,6 @@ use crate::writer::Sync;
 /// An address somebody wrote from.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Contact {
-    /// Platform.
     pub platform: String,
     /// Server or team; empty where the platform has none.
     pub space_id: String,
@@ -32,9 +31,6 @@ pub struct Contact {
 
 impl Identity {
     /// Counts a message from an address and returns the entity behind it; the first message makes both.
-    ///
-    /// # Errors
-    /// See [`StoreError`].
     pub async fn record_contact(
         &self,
         platform: &str,
@@ -53,9 +49,6 @@ impl Identity {
     }
 
     /// Returns contacts, of one entity or of all, latest first.
-    ///
-    /// # Errors
-    /// See [`StoreError`].
     pub async fn list_contacts(
         &self,
         entity_id: Option<EntityId>,
@@ -65,9 +58,6 @@ impl Identity {
     }
 
     /// Like [`Identity::list_contacts`], for callers outside an async runtime.
-    ///
-    /// # Errors
-    /// See [`StoreError`].
     pub fn list_contacts_blocking(
         &self,
         entity_id: Option<&EntityId>,

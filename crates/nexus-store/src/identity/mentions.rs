@@ -11,7 +11,6 @@ use crate::writer::Sync;
 /// Somebody or something that is spoken of.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Mentioned {
-    /// The name.
     pub name: String,
     /// person, place, persona, … used when the entity is made.
     pub kind: String,
@@ -19,9 +18,6 @@ pub struct Mentioned {
 
 impl Identity {
     /// Finds canonical entities by name, upper and lower case aside, people who wrote to us first.
-    ///
-    /// # Errors
-    /// See [`StoreError`].
     pub async fn entities_named(&self, name: &str) -> Result<Vec<Entity>, StoreError> {
         let normalized = normalize(name);
         self.database
@@ -39,9 +35,6 @@ impl Identity {
     /// Notes that entities were spoken of together: each is found by its name or made, counted, and
     /// counted with each of the others and with `speaker`. The owner is never found by a name here;
     /// who means the owner says so with `speaker`. Returns id and whether it was made, in order.
-    ///
-    /// # Errors
-    /// See [`StoreError`].
     pub async fn mention(
         &self,
         speaker: Option<EntityId>,
@@ -102,9 +95,6 @@ impl Identity {
     }
 
     /// Returns canonical entities that carry any of the tags.
-    ///
-    /// # Errors
-    /// See [`StoreError`].
     pub async fn entities_tagged(&self, tags: Vec<String>) -> Result<Vec<EntityId>, StoreError> {
         self.database
             .read(move |connection| {

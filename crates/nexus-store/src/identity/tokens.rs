@@ -13,7 +13,6 @@ use crate::writer::Sync;
 /// A token to be stored; the token itself is never part of it.
 #[derive(Debug, Clone, PartialEq)]
 pub struct NewToken {
-    /// Its id.
     pub id: String,
     /// `control-plane` or `ingress`.
     pub audience: String,
@@ -29,7 +28,6 @@ pub struct NewToken {
     pub role: String,
     /// What it may do, as a list of permissions.
     pub scopes: Vec<String>,
-    /// What it is for.
     pub label: Option<String>,
     /// When it was made.
     pub created_at: Timestamp,
@@ -42,7 +40,6 @@ pub struct NewToken {
 pub struct TokenRow {
     /// As it was made.
     pub new: NewToken,
-    /// When it was last used.
     pub last_used_at: Option<Timestamp>,
     /// When it was ended.
     pub revoked_at: Option<Timestamp>,
@@ -58,18 +55,11 @@ impl TokenRow {
 }
 
 impl Identity {
-    /// Stores a token.
-    ///
-    /// # Errors
-    /// See [`StoreError`].
     pub async fn add_token(&self, token: NewToken) -> Result<(), StoreError> {
         self.database.write(Sync::Full, move |connection| insert(connection, &token)).await
     }
 
     /// Ends one token and stores another in the same step; false when there is none to end.
-    ///
-    /// # Errors
-    /// See [`StoreError`].
     pub async fn replace_token(&self, old: &str, new: NewToken) -> Result<bool, StoreError> {
         let old = old.to_owned();
         self.database
@@ -84,18 +74,12 @@ impl Identity {
     }
 
     /// Ends a token; false when there is none of that id that was not ended before.
-    ///
-    /// # Errors
-    /// See [`StoreError`].
     pub async fn revoke_token(&self, id: &str) -> Result<bool, StoreError> {
         let id = id.to_owned();
         self.database.write(Sync::Full, move |connection| revoke(connection, &id)).await
     }
 
     /// Ends every token that was given out under another owner's token and returns how many that were.
-    ///
-    /// # Errors
-    /// See [`StoreError`].
     pub async fn revoke_tokens_not_under(&self, under: &str) -> Result<usize, StoreError> {
         let under = under.to_owned();
         self.database
@@ -110,9 +94,6 @@ impl Identity {
     }
 
     /// Binds live tokens that are bound to nothing to this owner's token.
-    ///
-    /// # Errors
-    /// See [`StoreError`].
     pub async fn bind_tokens(&self, under: &str) -> Result<(), StoreError> {
         let under = under.to_owned();
         self.database
@@ -138,9 +119,6 @@ impl Identity {
     }
 
     /// Returns the token with this hash, whatever its state.
-    ///
-    /// # Errors
-    /// See [`StoreError`].
     pub async fn token_by_hash(&self, hash: &str) -> Result<Option<TokenRow>, StoreError> {
         let hash = hash.to_owned();
         self.database
@@ -153,9 +131,6 @@ impl Identity {
     }
 
     /// Returns the token of this id, whatever its state.
-    ///
-    /// # Errors
-    /// See [`StoreError`].
     pub async fn token(&self, id: &str) -> Result<Option<TokenRow>, StoreError> {
         let id = id.to_owned();
         self.database
@@ -167,9 +142,6 @@ impl Identity {
     }
 
     /// Returns all tokens, newest first.
-    ///
-    /// # Errors
-    /// See [`StoreError`].
     pub async fn list_tokens(&self) -> Result<Vec<TokenRow>, StoreError> {
         self.database
             .read(|connection| {

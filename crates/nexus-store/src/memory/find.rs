@@ -17,9 +17,7 @@ use crate::writer::Sync;
 /// were learnt in these conversations.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct SharedFacts {
-    /// Entities.
     pub entities: Vec<EntityId>,
-    /// Conversations.
     pub conversations: Vec<String>,
 }
 
@@ -39,7 +37,6 @@ pub struct FactFilter {
 /// A fact whose words match.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct FactHit {
-    /// Its row.
     pub row: i64,
     /// How well it matches; more is better.
     pub score: f64,
@@ -48,7 +45,6 @@ pub struct FactHit {
 /// What the arrays beside the vectors hold of a fact.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FactMark {
-    /// Its row.
     pub row: i64,
     /// Its sentence.
     pub text: String,
@@ -59,9 +55,7 @@ pub struct FactMark {
 /// A fact with its row.
 #[derive(Debug, Clone, PartialEq)]
 pub struct FactRow {
-    /// Its row.
     pub row: i64,
-    /// The fact.
     pub fact: Fact,
 }
 
@@ -79,9 +73,6 @@ const VISIBLE: &str = "(?2 IS NULL
 impl Memory {
     /// Returns facts with any of the words, best match first. Words that most facts have are left
     /// out while rarer ones remain; scripts without spaces are matched by parts of words.
-    ///
-    /// # Errors
-    /// See [`StoreError`].
     pub async fn find_facts(
         &self,
         words: Vec<String>,
@@ -94,9 +85,6 @@ impl Memory {
     }
 
     /// Returns the facts of these rows that the filter lets through, in no particular order.
-    ///
-    /// # Errors
-    /// See [`StoreError`].
     pub async fn facts_by_row(&self, rows: Vec<i64>, filter: FactFilter) -> Result<Vec<FactRow>, StoreError> {
         self.database
             .read(move |connection| {
@@ -121,9 +109,6 @@ impl Memory {
     }
 
     /// Returns row, text and time of the facts after a row, in the order of rows.
-    ///
-    /// # Errors
-    /// See [`StoreError`].
     pub async fn facts_after(&self, row: i64, limit: u32) -> Result<Vec<FactMark>, StoreError> {
         self.database
             .read(move |connection| {
@@ -139,9 +124,6 @@ impl Memory {
     }
 
     /// Returns the rows of all facts that the filter lets through, sorted.
-    ///
-    /// # Errors
-    /// See [`StoreError`].
     pub async fn visible_rows(&self, filter: FactFilter) -> Result<Vec<i64>, StoreError> {
         self.database
             .read(move |connection| {
@@ -152,9 +134,6 @@ impl Memory {
     }
 
     /// Returns the facts that were learnt from an event.
-    ///
-    /// # Errors
-    /// See [`StoreError`].
     pub async fn facts_from(&self, event: EventId) -> Result<Vec<Fact>, StoreError> {
         self.database
             .read(move |connection| {
@@ -165,9 +144,6 @@ impl Memory {
     }
 
     /// Names another event as the one a fact was learnt from.
-    ///
-    /// # Errors
-    /// See [`StoreError`].
     pub async fn set_source(&self, fact: FactId, event: EventId) -> Result<(), StoreError> {
         self.database
             .write(Sync::Normal, move |connection| {
@@ -180,9 +156,6 @@ impl Memory {
     }
 
     /// Counts the facts about each entity.
-    ///
-    /// # Errors
-    /// See [`StoreError`].
     pub async fn facts_per_entity(&self) -> Result<HashMap<EntityId, u64>, StoreError> {
         self.database
             .read(|connection| {
@@ -197,9 +170,6 @@ impl Memory {
     }
 
     /// Returns the row of the newest fact; 0 when there is none.
-    ///
-    /// # Errors
-    /// See [`StoreError`].
     pub async fn last_fact(&self) -> Result<i64, StoreError> {
         self.database.read(last_row).await
     }

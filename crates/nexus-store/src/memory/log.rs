@@ -29,9 +29,6 @@ pub struct NewEpisode {
 
 impl Memory {
     /// Notes that the writer has seen these events; noting it again changes nothing.
-    ///
-    /// # Errors
-    /// See [`StoreError`].
     pub async fn mark_processed(&self, events: Vec<EventId>, run: Option<String>) -> Result<(), StoreError> {
         self.database
             .write(Sync::Normal, move |connection| {
@@ -49,9 +46,6 @@ impl Memory {
     }
 
     /// Returns those of the events that the writer has not seen.
-    ///
-    /// # Errors
-    /// See [`StoreError`].
     pub async fn unprocessed(&self, events: Vec<EventId>) -> Result<Vec<EventId>, StoreError> {
         self.database
             .read(move |connection| {
@@ -67,9 +61,6 @@ impl Memory {
     }
 
     /// Returns those of the events that are part of no stretch of a session that ended.
-    ///
-    /// # Errors
-    /// See [`StoreError`].
     pub async fn without_episode(&self, events: Vec<EventId>) -> Result<Vec<EventId>, StoreError> {
         self.database
             .read(move |connection| {
@@ -109,9 +100,6 @@ impl Memory {
     }
 
     /// Returns rows of facts that led to these or followed from them, with the strength of the link.
-    ///
-    /// # Errors
-    /// See [`StoreError`].
     pub async fn causes_and_effects(&self, rows: Vec<i64>) -> Result<Vec<(i64, f64)>, StoreError> {
         self.database
             .read(move |connection| {
@@ -134,9 +122,6 @@ impl Memory {
 
     /// Stores a stretch of conversation; returns its id. A stretch that begins with the same event
     /// is replaced, since conversations go on.
-    ///
-    /// # Errors
-    /// See [`StoreError`].
     pub async fn put_episode(&self, episode: NewEpisode) -> Result<String, StoreError> {
         self.database
             .write(Sync::Normal, move |connection| {

@@ -13,7 +13,6 @@ use crate::writer::Sync;
 /// What came of registering.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Registered {
-    /// It is new.
     New,
     /// It replaced an earlier definition of that name.
     Replaced,
@@ -23,25 +22,16 @@ pub enum Registered {
 
 impl Runtime {
     /// Registers an automation, switched on, in place of an earlier one of the same name.
-    ///
-    /// # Errors
-    /// See [`StoreError`].
     pub async fn register_automation(&self, automation: NewAutomation) -> Result<Registered, StoreError> {
         self.database.write(Sync::Normal, move |connection| register(connection, &automation)).await
     }
 
     /// Brings a shipped definition up to date. Whether it runs, its settings and its history stay.
-    ///
-    /// # Errors
-    /// See [`StoreError`].
     pub async fn upgrade_automation(&self, automation: NewAutomation) -> Result<bool, StoreError> {
         self.database.write(Sync::Normal, move |connection| upgrade(connection, &automation)).await
     }
 
     /// Removes an automation that did not come with Nexus; returns false when there is none.
-    ///
-    /// # Errors
-    /// See [`StoreError`].
     pub async fn remove_automation(&self, name: &str) -> Result<bool, StoreError> {
         let name = name.to_owned();
         self.database

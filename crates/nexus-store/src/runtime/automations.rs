@@ -84,7 +84,6 @@ pub struct NewAutomation {
 /// A registered automation.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Automation {
-    /// Its id.
     pub id: String,
     /// As it was registered.
     pub definition: NewAutomation,
@@ -113,33 +112,20 @@ pub struct Automation {
 impl Runtime {
     /// Registers an automation unless one of that name exists, whatever its state: a person who
     /// switched a shipped one off keeps that choice. Returns whether a row was made.
-    ///
-    /// # Errors
-    /// See [`StoreError`].
     pub async fn seed_automation(&self, automation: NewAutomation) -> Result<bool, StoreError> {
         self.database.write(Sync::Normal, move |connection| seed(connection, &automation)).await
     }
 
     /// Returns all automations by name.
-    ///
-    /// # Errors
-    /// See [`StoreError`].
     pub async fn list_automations(&self) -> Result<Vec<Automation>, StoreError> {
         self.database.read(list).await
     }
 
     /// Like [`Runtime::list_automations`], for callers outside an async runtime.
-    ///
-    /// # Errors
-    /// See [`StoreError`].
     pub fn list_automations_blocking(&self) -> Result<Vec<Automation>, StoreError> {
         self.database.read_blocking(list)
     }
 
-    /// Returns one automation.
-    ///
-    /// # Errors
-    /// See [`StoreError`].
     pub async fn automation(&self, name: &str) -> Result<Option<Automation>, StoreError> {
         let name = name.to_owned();
         self.database
@@ -151,9 +137,6 @@ impl Runtime {
     }
 
     /// Switches an automation on or off; returns false when there is none of that name.
-    ///
-    /// # Errors
-    /// See [`StoreError`].
     pub async fn set_automation_status(
         &self,
         name: &str,
@@ -167,9 +150,6 @@ impl Runtime {
     }
 
     /// Like [`Runtime::set_automation_status`], for callers outside an async runtime.
-    ///
-    /// # Errors
-    /// See [`StoreError`].
     pub fn set_automation_status_blocking(
         &self,
         name: &str,

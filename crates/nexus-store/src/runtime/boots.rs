@@ -15,7 +15,6 @@ const KEPT: u32 = 200;
 /// One life of the daemon.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Boot {
-    /// Its id.
     pub id: BootId,
     /// When it began.
     pub started_at: Timestamp,
@@ -38,9 +37,6 @@ pub enum BootEnd {
 
 impl Runtime {
     /// Records that the daemon started.
-    ///
-    /// # Errors
-    /// See [`StoreError`].
     pub async fn boot_started(&self, id: BootId, pid: u32) -> Result<(), StoreError> {
         self.database
             .write(Sync::Normal, move |connection| {
@@ -59,9 +55,6 @@ impl Runtime {
     }
 
     /// Records that the daemon ends.
-    ///
-    /// # Errors
-    /// See [`StoreError`].
     pub async fn boot_ended(&self, id: BootId, end: BootEnd) -> Result<(), StoreError> {
         self.database
             .write(Sync::Normal, move |connection| {
@@ -74,9 +67,6 @@ impl Runtime {
     }
 
     /// Returns the latest boots, newest first.
-    ///
-    /// # Errors
-    /// See [`StoreError`].
     pub async fn recent_boots(&self, limit: u32) -> Result<Vec<Boot>, StoreError> {
         self.database
             .read(move |connection| {

@@ -19,7 +19,6 @@ words! {
     InvocationOutcome {
         /// As it should.
         Ok = "ok",
-        /// With an error.
         Error = "error",
         /// Not in time.
         Timeout = "timeout",
@@ -33,9 +32,7 @@ words! {
 pub struct NewInvocation {
     /// Id of the run.
     pub id: String,
-    /// Id of the automation.
     pub automation_id: String,
-    /// Its name.
     pub automation_name: String,
     /// Where it runs.
     pub hook_point: String,
@@ -52,7 +49,6 @@ pub struct NewInvocation {
 /// How a run ended, with what it cost.
 #[derive(Debug, Clone, PartialEq)]
 pub struct InvocationEnd {
-    /// How.
     pub outcome: InvocationOutcome,
     /// Whether it did something.
     pub fired: bool,
@@ -96,27 +92,18 @@ impl Runtime {
     }
 
     /// Records that a run begins.
-    ///
-    /// # Errors
-    /// See [`StoreError`].
     pub async fn invocation_started(&self, invocation: NewInvocation) -> Result<(), StoreError> {
         self.database.write(Sync::Normal, move |connection| started(connection, &invocation)).await.map(drop)
     }
 
     /// Records that a run begins under an id that is fixed by what led to it; returns false when it
     /// was recorded before, by this life of the daemon or an earlier one.
-    ///
-    /// # Errors
-    /// See [`StoreError`].
     pub async fn invocation_started_once(&self, invocation: NewInvocation) -> Result<bool, StoreError> {
         self.database.write(Sync::Normal, move |connection| started(connection, &invocation)).await
     }
 
     /// Closes runs that an earlier life of the daemon left open; returns how many. Nothing of it counts
     /// against their automations: it was not them who ended.
-    ///
-    /// # Errors
-    /// See [`StoreError`].
     pub async fn close_left_over_invocations(&self, before: Timestamp) -> Result<usize, StoreError> {
         self.database
             .write(Sync::Normal, move |connection| {
@@ -134,9 +121,6 @@ impl Runtime {
 
     /// Removes ended runs that began before a moment, and the oldest beyond `most`; looks at a bounded
     /// number of rows, so it is called until it returns 0.
-    ///
-    /// # Errors
-    /// See [`StoreError`].
     pub async fn prune_invocations(&self, before: Timestamp, most: u64) -> Result<usize, StoreError> {
         self.database
             .write(Sync::Normal, move |connection| {
@@ -165,17 +149,11 @@ impl Runtime {
     }
 
     /// Records how a run ended and counts it on its automation; returns false when it had ended before.
-    ///
-    /// # Errors
-    /// See [`StoreError`].
     pub async fn invocation_finished(&self, id: String, end: InvocationEnd) -> Result<bool, StoreError> {
         self.database.write(Sync::Normal, move |connection| finished(connection, &id, &end)).await
     }
 
     /// Returns the latest runs, of one automation or of all, newest first.
-    ///
-    /// # Errors
-    /// See [`StoreError`].
     pub async fn list_invocations(
         &self,
         automation: Option<&str>,

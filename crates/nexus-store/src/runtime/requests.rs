@@ -19,9 +19,6 @@ impl Runtime {
     }
 
     /// Opens a request's row; returns false when it was there already.
-    ///
-    /// # Errors
-    /// See [`StoreError`].
     pub async fn request_started(&self, request: NewRequest) -> Result<bool, StoreError> {
         self.database.write(Sync::Normal, move |connection| started(connection, &request)).await
     }
@@ -32,9 +29,6 @@ impl Runtime {
     }
 
     /// Adds what a stage found; returns false when there is no such request.
-    ///
-    /// # Errors
-    /// See [`StoreError`].
     pub async fn request_stage(&self, id: RequestId, update: RequestUpdate) -> Result<bool, StoreError> {
         self.database.write(Sync::Normal, move |connection| updated(connection, &id, &update)).await
     }
@@ -45,9 +39,6 @@ impl Runtime {
     }
 
     /// Ends a request with `status`; returns false when there is no such request.
-    ///
-    /// # Errors
-    /// See [`StoreError`].
     pub async fn request_finished(
         &self,
         id: RequestId,
@@ -58,9 +49,6 @@ impl Runtime {
     }
 
     /// Ends a request with `status`, opening its row first if it is missing.
-    ///
-    /// # Errors
-    /// See [`StoreError`].
     pub async fn request_ended(
         &self,
         request: NewRequest,
@@ -75,10 +63,6 @@ impl Runtime {
             .await
     }
 
-    /// Returns one request.
-    ///
-    /// # Errors
-    /// See [`StoreError`].
     pub async fn request(&self, id: RequestId) -> Result<Option<Request>, StoreError> {
         self.database
             .look(move |connection| {
@@ -90,9 +74,6 @@ impl Runtime {
     }
 
     /// Returns a request and everything it led to, oldest first.
-    ///
-    /// # Errors
-    /// See [`StoreError`].
     pub async fn request_tree(&self, root: RequestId) -> Result<Vec<Request>, StoreError> {
         self.listing(
             "SELECT * FROM nexus_requests WHERE root_request_id = ?1 ORDER BY rowid LIMIT ?2",
@@ -103,27 +84,18 @@ impl Runtime {
     }
 
     /// Returns the newest requests, newest first.
-    ///
-    /// # Errors
-    /// See [`StoreError`].
     pub async fn recent_requests(&self, limit: u32) -> Result<Vec<Request>, StoreError> {
         let sql = "SELECT * FROM nexus_requests ORDER BY rowid DESC LIMIT ?1";
         self.listing(sql, None, limit.min(LISTING_LIMIT)).await
     }
 
     /// Returns requests whose trace has no end, oldest first.
-    ///
-    /// # Errors
-    /// See [`StoreError`].
     pub async fn unfinished_requests(&self) -> Result<Vec<Request>, StoreError> {
         let sql = "SELECT * FROM nexus_requests WHERE status = 'processing' ORDER BY rowid LIMIT ?1";
         self.listing(sql, None, LISTING_LIMIT).await
     }
 
     /// Returns those of the given requests that have no row.
-    ///
-    /// # Errors
-    /// See [`StoreError`].
     pub async fn unknown_requests(&self, requests: Vec<RequestId>) -> Result<Vec<RequestId>, StoreError> {
         self.database
             .read(move |connection| {

@@ -15,9 +15,7 @@ use crate::writer::Sync;
 pub struct NewUsage {
     /// The day it counts for, `YYYY-MM-DD` in the owner's time zone.
     pub day: String,
-    /// Provider.
     pub provider: String,
-    /// Model.
     pub model: String,
     /// Request it served.
     pub request_id: Option<RequestId>,
@@ -42,9 +40,7 @@ pub struct NewUsage {
 /// What was used so far, for those who have to stop in time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Spent {
-    /// Tokens of one run.
     pub run_tokens: u64,
-    /// Tokens of the day.
     pub day_tokens: u64,
     /// Cost of the day in millionths of a dollar.
     pub day_micro_usd: u64,
@@ -53,7 +49,6 @@ pub struct Spent {
 /// What one session used in a span of days.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SessionUsage {
-    /// The session.
     pub session: Option<SessionLabel>,
     /// What it used; day, provider and model are empty.
     pub sum: UsageSum,
@@ -62,13 +57,9 @@ pub struct SessionUsage {
 /// What was used in a span of days, by provider and model.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct UsageSum {
-    /// The day.
     pub day: String,
-    /// Provider.
     pub provider: String,
-    /// Model.
     pub model: String,
-    /// Calls.
     pub calls: u64,
     /// Tokens sent.
     pub input_tokens: u64,
@@ -87,17 +78,11 @@ impl Runtime {
     }
 
     /// Adds one call.
-    ///
-    /// # Errors
-    /// See [`StoreError`].
     pub async fn add_usage(&self, usage: NewUsage) -> Result<(), StoreError> {
         self.database.write(Sync::Normal, move |connection| add(connection, &usage)).await
     }
 
     /// Adds one call and returns what its run and its day have come to.
-    ///
-    /// # Errors
-    /// See [`StoreError`].
     pub async fn spend(&self, usage: NewUsage) -> Result<Spent, StoreError> {
         let spent = self
             .database
@@ -112,18 +97,12 @@ impl Runtime {
     }
 
     /// Returns what a run and a day have come to.
-    ///
-    /// # Errors
-    /// See [`StoreError`].
     pub async fn spent(&self, day: &str, run: Option<&RequestId>) -> Result<Spent, StoreError> {
         let (day, run) = (day.to_owned(), run.cloned());
         self.database.look(move |connection| Ok(spent(connection, &day, run.as_ref())?)).await
     }
 
     /// Sums up the days from `first` to `last` by session, the dearest first.
-    ///
-    /// # Errors
-    /// See [`StoreError`].
     pub async fn usage_by_session(
         &self,
         first: &str,
@@ -160,9 +139,6 @@ impl Runtime {
     }
 
     /// Sums up the days from `first` to `last`, both included, oldest first.
-    ///
-    /// # Errors
-    /// See [`StoreError`].
     pub async fn usage_by_day(&self, first: &str, last: &str) -> Result<Vec<UsageSum>, StoreError> {
         let (first, last) = (first.to_owned(), last.to_owned());
         self.database

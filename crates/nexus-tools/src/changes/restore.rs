@@ -32,7 +32,6 @@ pub enum Force {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Run {
-    /// The request.
     pub request: String,
     /// When it began to change something.
     pub at: Timestamp,

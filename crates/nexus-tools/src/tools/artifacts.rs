@@ -27,7 +27,6 @@ const MAX_WAIT: usize = 8 * 1024 * 1024;
 const MAX_FILES: usize = 200;
 /// The most bytes kept in all.
 const MAX_BYTES: u64 = 64 * 1024 * 1024;
-/// Length of an id.
 const ID_LENGTH: usize = 26;
 /// Ends of file names: words nobody vouches for stay marked.
 const OWN: &str = "txt";

@@ -73,7 +73,6 @@ pub enum ShellError {
     /// A path could not be followed.
     #[error("finding {}", path.display())]
     Path {
-        /// The path.
         path: PathBuf,
         /// Why not.
         #[source]
@@ -115,17 +114,11 @@ impl fmt::Debug for Shell {
 
 impl Shell {
     /// Sets a shell up for the workspace at `setup.root`; see [`Shell::at`].
-    ///
-    /// # Errors
-    /// See [`ShellError`].
     pub fn new(setup: &ShellSetup) -> Result<Self, ShellError> {
         Self::at(&Layout::new(&setup.root), setup)
     }
 
     /// Sets a shell up: folders, profile and environment. The layout says where state and settings lie.
-    ///
-    /// # Errors
-    /// See [`ShellError`].
     pub fn at(layout: &Layout, setup: &ShellSetup) -> Result<Self, ShellError> {
         file::create_folder(&setup.private_home, 0o700)?;
         let real = |path: &Path| {

@@ -50,7 +50,6 @@ pub(super) struct Page {
     pub(super) links: Vec<String>,
 }
 
-/// Reads a page.
 pub(super) fn read(html: &str) -> Page {
     let mut reader = Reader::default();
     reader.page.title = title_of(html);
@@ -153,7 +152,6 @@ impl Reader {
     }
 }
 
-/// One tag.
 #[derive(Debug)]
 struct Tag<'a> {
     name: String,

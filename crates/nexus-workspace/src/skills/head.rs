@@ -45,9 +45,7 @@ pub struct Requirements {
 pub struct SkillHead {
     /// What it calls itself.
     pub title: Option<String>,
-    /// What it is for.
     pub description: String,
-    /// Its version.
     pub version: Option<String>,
     /// What kind of thing it is.
     pub kind: SkillKind,

@@ -25,7 +25,6 @@ const MAX_TEXT_SIZE: usize = 1024 * 1024;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum FileKind {
-    /// Text.
     Text,
     /// Text that may be run.
     Script,
@@ -33,7 +32,6 @@ pub enum FileKind {
     Data,
     /// A program for a machine, or bytes nobody can read.
     Binary,
-    /// A link.
     Link,
     /// A pipe, socket or device.
     Special,
@@ -45,7 +43,6 @@ pub enum FileKind {
 pub struct SkillFile {
     /// Path below the skill.
     pub path: String,
-    /// What it is.
     pub kind: FileKind,
     /// Bytes.
     pub size: u64,

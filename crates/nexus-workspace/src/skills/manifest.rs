@@ -43,7 +43,6 @@ pub struct Entry {
     /// What it says of itself.
     #[serde(flatten)]
     pub head: SkillHead,
-    /// How it stands.
     pub status: Standing,
     /// What is missing, in words.
     pub missing: Vec<String>,
@@ -86,7 +85,6 @@ impl Entry {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Capability {
-    /// Its name.
     pub name: String,
     /// As its best provider stands.
     pub status: Standing,

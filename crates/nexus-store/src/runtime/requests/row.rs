@@ -30,7 +30,6 @@ words! {
 /// What is known when a request begins.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NewRequest {
-    /// The request.
     pub id: RequestId,
     /// The request that led to it.
     pub parent_request_id: Option<RequestId>,
@@ -42,7 +41,6 @@ pub struct NewRequest {
     pub event_type: String,
     /// The event's source.
     pub event_source: String,
-    /// Stage it is in.
     pub stage: String,
     /// Session it will run in, when known.
     pub session_key: Option<SessionLabel>,
@@ -82,7 +80,6 @@ pub struct RequestUpdate {
     pub access_policy: Option<String>,
     /// Session it runs in.
     pub session_key: Option<SessionLabel>,
-    /// Persona of that session.
     pub session_persona: Option<String>,
     /// What it may do.
     pub permissions: Option<Value>,
@@ -127,7 +124,6 @@ pub struct RequestUpdate {
 /// A request's row.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Request {
-    /// The request.
     pub id: RequestId,
     /// The request that led to it.
     pub parent_request_id: Option<RequestId>,

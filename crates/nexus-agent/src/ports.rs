@@ -1,6 +1,6 @@
 //! What a turn needs from above: a ledger to write into, a way to send workers off, somebody to
-//! tell about progress, somebody to ask, and those who stand around its steps. The session room and
-//! the runtime implement them.
+//! tell about progress, somebody to ask, and those who stand around its steps. The pipeline implements
+//! them.
 
 use std::time::Duration;
 

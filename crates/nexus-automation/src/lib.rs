@@ -1,6 +1,6 @@
 //! Automations: hook points, the runner, the four shipped ones and the owner's own programs.
 //!
-//! Rows live in `nexus-store`, folders in the workspace. This room says what may run where and runs it;
+//! Rows live in `nexus-store`, folders in the workspace. This crate says what may run where and runs it;
 //! where in a request a hook point lies, and what a handler needs from the rest of the daemon, is the
 //! runtime's business.
 

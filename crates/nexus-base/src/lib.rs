@@ -1,4 +1,4 @@
-//! The ground every other room stands on: ids, time, secrets and their redaction, atomic files,
+//! What every other crate uses: ids, time, secrets and their redaction, atomic files,
 //! locks, failpoints and the path jail. It knows nothing of Nexus's own files or tables.
 
 pub mod clock;

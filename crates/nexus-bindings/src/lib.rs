@@ -1,4 +1,4 @@
-//! Bindings: the same workspace and project inside other people's coding harnesses. This room knows
+//! Bindings: the same workspace and project inside other people's coding harnesses. This crate knows
 //! which files a harness reads, changes them without touching what is somebody else's, and takes
 //! everything back again. What a hook decides belongs to the project layer.
 

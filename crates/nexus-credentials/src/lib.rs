@@ -1,7 +1,7 @@
 //! Credentials as pointers: where a secret is, never what it is.
 //!
 //! `state/credentials/{service}/{account}.json` names the place of each secret; the value is fetched
-//! when it is used and lives in memory only. This room finds credentials in the environment and in
+//! when it is used and lives in memory only. This crate finds credentials in the environment and in
 //! other tools' logins, takes secrets in, lists them, resolves pointers and remembers how they fared. It
 //! speaks to no provider: whether a secret is accepted is for those who use it to say.
 

@@ -226,7 +226,7 @@ pub(crate) fn one_line(text: &str, most: usize) -> String {
 
 /// Derives a file-safe folder name; never empty.
 pub(crate) fn slug(name: &str) -> String {
-    const MAX_WAIT: usize = 64;
+    const MAX_LEN: usize = 64;
     let mut result = String::new();
     for character in name.chars() {
         if character.is_ascii_alphanumeric() {
@@ -234,7 +234,7 @@ pub(crate) fn slug(name: &str) -> String {
         } else if !result.is_empty() && !result.ends_with('-') {
             result.push('-');
         }
-        if result.len() == MAX_WAIT {
+        if result.len() == MAX_LEN {
             break;
         }
     }

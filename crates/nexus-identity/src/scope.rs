@@ -5,7 +5,7 @@ use std::fmt;
 /// Most permissions one token lists.
 const MAX_COUNT: usize = 64;
 /// Longest permission, in bytes.
-const MAX_WAIT: usize = 80;
+const MAX_LEN: usize = 80;
 
 /// What a token may do.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -40,7 +40,7 @@ impl Scopes {
             return Err(ScopeError::Count);
         }
         if let Some(wrong) = list.iter().find(|scope| !is_well_formed(scope)) {
-            return Err(ScopeError::Form(wrong.chars().take(MAX_WAIT).collect()));
+            return Err(ScopeError::Form(wrong.chars().take(MAX_LEN).collect()));
         }
         Ok(Self(list.to_vec()))
     }
@@ -85,7 +85,7 @@ fn is_well_formed(scope: &str) -> bool {
         *part == "*"
             || (!part.is_empty() && part.bytes().all(|byte| byte.is_ascii_lowercase() || byte == b'_'))
     };
-    scope.len() <= MAX_WAIT && parts.len() == 3 && parts[0] == "control" && parts[1..].iter().all(is_word)
+    scope.len() <= MAX_LEN && parts.len() == 3 && parts[0] == "control" && parts[1..].iter().all(is_word)
 }
 
 /// A `*` covers any one part, also another `*`; a word covers itself only.

@@ -1,7 +1,7 @@
 //! Models behind one trait: a neutral conversation in, a streamed reply out.
 //!
-//! The offline guide implements the same trait, so nothing above this room can tell a network
-//! model from a local one. Provider wire formats stay inside this room.
+//! The offline guide implements the same trait, so nothing above this crate can tell a network
+//! model from a local one. Provider wire formats stay inside this crate.
 
 mod anthropic;
 mod chain;

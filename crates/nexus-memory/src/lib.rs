@@ -2,7 +2,7 @@
 //! and one way to find both again.
 //!
 //! Recall goes by words, by meaning, by time and by speaker, needs no model and no network, and leaves
-//! out what the asker may not see before it ranks. This room bounds what is kept, hides secrets before
+//! out what the asker may not see before it ranks. This crate bounds what is kept, hides secrets before
 //! they can become a row, and marks facts by whose words they are. Rows are `nexus-store`'s.
 
 mod answer;

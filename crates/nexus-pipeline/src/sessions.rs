@@ -2,7 +2,7 @@
 //! way out, and going on after a crash.
 //!
 //! `agents.db` is the truth; everything in memory here can be lost at any instant. What a turn
-//! *does* belongs to the agent room, what a request means to the pipeline belongs to the runtime.
+//! *does* belongs to `nexus-agent`, what a request means to `pipeline`.
 
 mod broker;
 mod convert;

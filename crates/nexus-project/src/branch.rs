@@ -9,7 +9,7 @@ const DETACHED: &str = "HEAD";
 /// What a folder outside any repository has instead of a branch.
 const NO_REPOSITORY: &str = "unknown";
 /// Longest `.git` or `HEAD` file that is looked at, in bytes.
-const MAX_WAIT: u64 = 4096;
+const MAX_LEN: u64 = 4096;
 
 /// Returns the branch the project is on; never empty.
 pub(crate) fn current(root: &Path) -> String {
@@ -38,7 +38,7 @@ fn git_folder(folder: &Path) -> Option<PathBuf> {
 }
 
 fn short_text(path: &Path) -> Option<String> {
-    nexus_base::file::read_text(path, MAX_WAIT).ok()
+    nexus_base::file::read_text(path, MAX_LEN).ok()
 }
 
 #[cfg(test)]

@@ -9,7 +9,7 @@ use std::fmt::Write as _;
 const OPEN: &str = "<context>\n";
 const CLOSE: &str = "</context>\n\n";
 
-/// Keys of context lines that other rooms rely on.
+/// Keys of context lines that other crates rely on.
 pub mod key {
     /// What kind of message this is: see [`super::Kind`].
     pub const KIND: &str = "kind";

@@ -265,7 +265,7 @@ impl Runtime {
     }
 }
 
-/// Returns a fresh id, for those who may not name the room that makes them.
+/// Returns a fresh id, for crates that may not name the one that makes them.
 pub fn fresh_id() -> String {
     nexus_base::id::new_ulid()
 }

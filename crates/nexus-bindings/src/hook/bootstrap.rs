@@ -4,7 +4,7 @@
 use crate::ground::Ground;
 
 /// Longest text, in characters. Some harnesses cut at ten thousand without saying so.
-const MAX_WAIT: usize = 8_900;
+const MAX_LEN: usize = 8_900;
 /// What the identity, the user's profile, the frame and the project are sure to get.
 const LEAST_SOUL: usize = 400;
 /// Most the project's part takes.
@@ -67,12 +67,12 @@ pub(super) fn text(ground: &Ground, clock: &Clock, project: &str) -> String {
     }
     let used = head.chars().count() + sections.chars().count() + tail.chars().count();
     let soul = soul.map(|(text, file)| {
-        let room = MAX_WAIT.saturating_sub(used + 20).max(LEAST_SOUL);
+        let room = MAX_LEN.saturating_sub(used + 20).max(LEAST_SOUL);
         format!("\n## Agent Soul\n{}\n", cut(&text, room, &format!("the rest is in {file}")))
     });
     let whole = format!("{head}{}{tail}", sections.replace(SOUL_PLACE, &soul.unwrap_or_default()));
     // A profile or a first conversation of unusual length: the end goes, which is the project's part.
-    cut(&whole, MAX_WAIT, "cut here to stay within what a hook may say")
+    cut(&whole, MAX_LEN, "cut here to stay within what a hook may say")
 }
 
 /// Stands where the soul goes until its room is known.

@@ -1,7 +1,7 @@
 //! Sentences and names: where one ends, and which words are somebody's.
 
 /// Longest sentence that is read, in bytes; what is longer is no plain statement.
-const MAX_WAIT: usize = 300;
+const MAX_LEN: usize = 300;
 /// Words that are capitalised and are nobody.
 const NOBODY: [&str; 36] = [
     "i",
@@ -87,7 +87,7 @@ fn take(current: &mut String, sentences: &mut Vec<String>) {
     let start = greetings.iter().find(|start| lowered.starts_with(**start)).map_or(0, |start| start.len());
     let sentence = sentence.get(start..).unwrap_or_default();
     let is_plain = !sentence.is_empty()
-        && sentence.len() <= MAX_WAIT
+        && sentence.len() <= MAX_LEN
         && !sentence.ends_with('?')
         && !sentence.contains(['{', '}', '<', '>', '`']);
     if !is_plain {

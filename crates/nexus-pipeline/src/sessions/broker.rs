@@ -1,4 +1,4 @@
-//! The door of the sessions room: admit, abort, wait, recover, drain.
+//! The way into sessions: admit, abort, wait, recover, drain.
 
 use std::collections::HashSet;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -23,7 +23,7 @@ use crate::sessions::{run, runner, settlement};
 /// How often a waiter looks for itself even when it hears nothing.
 const WAITER_RECHECK: Duration = Duration::from_secs(5);
 
-/// Limits of the sessions room.
+/// Limits of sessions.
 #[derive(Debug, Clone, Copy)]
 pub struct BrokerLimits {
     /// Messages that may wait in one session.

@@ -30,7 +30,7 @@ const PAGE: u64 = 4096;
 /// Pages of the journal: a few dozen cycles between two syncs of the history.
 pub(super) const PAGES: u64 = 64;
 /// Longest record that is read, in bytes; only the text after the last cycle can make one long.
-const MAX_WAIT: u64 = 8 * 1024 * 1024;
+const MAX_LEN: u64 = 8 * 1024 * 1024;
 /// How many bytes before an append stand for all before them.
 const WITNESS: u64 = 4096;
 
@@ -199,7 +199,7 @@ impl Journal {
         }
         let [_, epoch, number, length, _] = words;
         let (wanted_epoch, wanted_number) = wanted.unwrap_or((epoch, 0));
-        if (epoch, number) != (wanted_epoch, wanted_number) || length > MAX_WAIT {
+        if (epoch, number) != (wanted_epoch, wanted_number) || length > MAX_LEN {
             return None;
         }
         let mut text = vec![0; usize::try_from(length).ok()?];

@@ -12,7 +12,7 @@ use crate::{ProjectError, document};
 
 /// Least and most bytes that are read at once.
 const MIN_LEN: u64 = 16 * 1024;
-const MAX_WAIT: u64 = 256 * 1024;
+const MAX_LEN: u64 = 256 * 1024;
 
 /// What a search found.
 #[derive(Debug)]
@@ -117,7 +117,7 @@ impl<'file> Stretch<'file> {
         if entry.offset < self.offset || end > self.offset + self.bytes.len() as u64 {
             // More each time the next cycle was near, less when it was not.
             let is_near = self.offset.saturating_sub(end) < self.bytes.len() as u64;
-            self.wanted = if is_near { (self.wanted * 2).clamp(MIN_LEN, MAX_WAIT) } else { 0 };
+            self.wanted = if is_near { (self.wanted * 2).clamp(MIN_LEN, MAX_LEN) } else { 0 };
             self.offset = entry.offset.min(end.saturating_sub(self.wanted));
             self.bytes.resize(usize::try_from(end - self.offset).unwrap_or(0), 0);
             self.file

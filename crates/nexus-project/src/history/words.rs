@@ -5,7 +5,7 @@
 use super::checksum;
 
 /// Longest word that is kept, in bytes; longer ones are no words of a language, or of one that does not part them.
-const MAX_WAIT: usize = 64;
+const MAX_LEN: usize = 64;
 /// Most bytes of all words together, and of where they occur.
 const MAX_TEXT: usize = 2 * 1024 * 1024;
 const MAX_RUNS: usize = 8 * 1024 * 1024;
@@ -52,7 +52,7 @@ impl Words {
     }
 
     fn add_word(&mut self, cycle: u32, word: &str) -> bool {
-        if word.len() > MAX_WAIT {
+        if word.len() > MAX_LEN {
             return false;
         }
         if self.slots.len() < (self.runs.len() + 1) * 2 {
@@ -98,7 +98,7 @@ impl Words {
         }
         let mut holding = vec![false; count];
         // Telling that it is nowhere is faster by far than finding where it is.
-        if query.len() > MAX_WAIT || !self.text.contains(query) {
+        if query.len() > MAX_LEN || !self.text.contains(query) {
             return Some(holding);
         }
         let mut missing = count;
@@ -308,7 +308,7 @@ mod tests {
     #[test]
     fn what_does_not_fit_is_told() {
         let mut words = Words::default();
-        assert!(!words.add(0, &format!("small {}", "x".repeat(MAX_WAIT + 1))));
+        assert!(!words.add(0, &format!("small {}", "x".repeat(MAX_LEN + 1))));
         assert_eq!(holding(&words, "small", 1), [0]);
         let each = (0..MAX_TEXT / 8).map(|number| format!("{number:07} ")).collect::<String>();
         assert!(!words.add(1, &each), "one more than there is room for");

@@ -9,7 +9,7 @@ use crate::catalog::MemoryPolicy;
 use crate::{Project, ProjectError, document};
 
 /// Longest text that is kept, in bytes.
-const MAX_WAIT: usize = 16 * 1024;
+const MAX_LEN: usize = 16 * 1024;
 /// Largest file that is added to, in bytes.
 const MAX_SIZE: usize = 256 * 1024;
 /// Most words of a new file's name.
@@ -131,9 +131,9 @@ fn checked<'a>(text: &'a str, tag: &str) -> Result<&'a str, ProjectError> {
     if text.is_empty() {
         return Err(ProjectError::Parameter(format!("{tag} needs the words to keep behind it")));
     }
-    if text.len() > MAX_WAIT {
+    if text.len() > MAX_LEN {
         return Err(ProjectError::Parameter(format!(
-            "{} bytes are too many to keep; the most is {MAX_WAIT}",
+            "{} bytes are too many to keep; the most is {MAX_LEN}",
             text.len()
         )));
     }

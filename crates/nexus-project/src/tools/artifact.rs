@@ -12,7 +12,7 @@ use crate::document::FILE_MODE;
 use crate::{Project, ProjectError};
 
 /// Longest artifact, in bytes.
-const MAX_WAIT: usize = 8 * 1024 * 1024;
+const MAX_LEN: usize = 8 * 1024 * 1024;
 /// Longest name, in bytes.
 const MAX_NAME_LEN: usize = 1024;
 const FOLDER_MODE: u32 = 0o755;
@@ -20,7 +20,7 @@ const FOLDER_MODE: u32 = 0o755;
 pub(super) fn write(project: &Project, arguments: &Arguments<'_>) -> Result<Value, ProjectError> {
     let missing = |name: &str| ProjectError::Parameter(format!("{name} is required"));
     let name = arguments.text_up_to("filename", MAX_NAME_LEN)?.ok_or_else(|| missing("filename"))?;
-    let content = arguments.text_up_to("content", MAX_WAIT)?.ok_or_else(|| missing("content"))?;
+    let content = arguments.text_up_to("content", MAX_LEN)?.ok_or_else(|| missing("content"))?;
     let path: PathBuf =
         name.split(['/', '\\']).filter(|segment| !matches!(*segment, "" | "." | "..")).collect();
     if path.as_os_str().is_empty() {

@@ -18,7 +18,7 @@ const USER_FILES: &[&str] = &["IDENTITY.md"];
 /// The name that means the person.
 const USER: &str = "user";
 /// Longest file read or written, in bytes.
-const MAX_WAIT: u64 = 64 * 1024;
+const MAX_LEN: u64 = 64 * 1024;
 
 impl Runtime {
     pub(super) fn agents_list(&self) -> Result<Value, RuntimeError> {
@@ -56,7 +56,7 @@ impl Runtime {
     pub(super) fn agent_file(&self, of: &FileOf) -> Result<Value, RuntimeError> {
         let place = self.place(&of.agent)?;
         let name = known(place.files, &of.file)?;
-        let bytes = place.jail.read(place.path(name), MAX_WAIT).map_err(|error| problem(&error, &of.file))?;
+        let bytes = place.jail.read(place.path(name), MAX_LEN).map_err(|error| problem(&error, &of.file))?;
         let content = String::from_utf8(bytes).map_err(|_| invalid(format!("{name} is not text")))?;
         let size = u64::try_from(content.len()).unwrap_or(u64::MAX);
         shown(&FileView { file: name.to_owned(), size, content: Some(content) })
@@ -66,8 +66,8 @@ impl Runtime {
         let place = self.place(&set.agent)?;
         let name = known(place.files, &set.file)?;
         let size = u64::try_from(set.content.len()).unwrap_or(u64::MAX);
-        if size > MAX_WAIT {
-            return Err(invalid(format!("a file has at most {MAX_WAIT} bytes")));
+        if size > MAX_LEN {
+            return Err(invalid(format!("a file has at most {MAX_LEN} bytes")));
         }
         if self.redact(&set.content) != set.content {
             return Err(RuntimeError::Invalid {

@@ -22,7 +22,7 @@ const SHOWN: usize = 32 * 1024;
 /// How many of them are the beginning.
 const SHOWN_HEAD: usize = 20 * 1024;
 /// The longest text kept; the rest of a longer one is gone, and the file says so.
-const MAX_WAIT: usize = 8 * 1024 * 1024;
+const MAX_LEN: usize = 8 * 1024 * 1024;
 /// The most files kept.
 const MAX_FILES: usize = 200;
 /// The most bytes kept in all.
@@ -92,7 +92,7 @@ impl Artifacts {
     /// It cannot be written.
     pub fn keep(&self, text: &str, untrusted: bool) -> Result<String, JailError> {
         let id = new_ulid();
-        let (kept, was_cut) = cut(text, MAX_WAIT);
+        let (kept, was_cut) = cut(text, MAX_LEN);
         let mut content = kept.to_owned();
         if was_cut {
             content.push_str(&format!("\n[{} more bytes were not kept]\n", text.len() - kept.len()));

@@ -152,7 +152,7 @@ fn write(layout: &Layout, document: &Document) -> Result<(), FileError> {
     file::replace(layout.config(), document.render().as_bytes(), 0o600, Durability::PowerLoss)
 }
 
-// A known key, a section of known keys, or anything inside an object another room checks.
+// A known key, a section of known keys, or anything inside an object another crate checks.
 fn is_settable(key: &str) -> bool {
     let section = key.split('.').next().unwrap_or(key);
     let is_inside = |outer: &str| key.strip_prefix(outer).is_some_and(|rest| rest.starts_with('.'));

@@ -26,9 +26,9 @@ pub(crate) enum Kind {
     AuthMode,
     /// The owner's token.
     Token,
-    /// An object whose content another room checks.
+    /// An object whose content another crate checks.
     Object,
-    /// A list whose content another room checks.
+    /// A list whose content another crate checks.
     List,
 }
 

@@ -272,7 +272,7 @@ pub struct ModelsSettings {
     pub idle_timeout: Duration,
     /// Servers on this machine.
     pub local: LocalModelsSettings,
-    /// Context and prices by model; read by the room that knows models.
+    /// Context and prices by model; read by the crate that knows models.
     pub table: Map<String, Value>,
     /// Models for roles.
     #[serde(default)]

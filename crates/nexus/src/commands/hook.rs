@@ -14,7 +14,7 @@ use crate::output;
 use nexus_base::error::chain;
 
 /// Most of its input that is read, in bytes.
-const MAX_WAIT: u64 = 32 * 1024 * 1024;
+const MAX_LEN: u64 = 32 * 1024 * 1024;
 
 /// Arguments of `nexus hook`.
 #[derive(Debug, Args)]
@@ -42,7 +42,7 @@ pub(crate) struct Arguments {
 pub(crate) fn run(context: &Context, arguments: &Arguments) -> Outcome {
     let Arguments { event, harness, fail_closed } = *arguments;
     let mut input = Vec::new();
-    let read = std::io::stdin().lock().take(MAX_WAIT).read_to_end(&mut input);
+    let read = std::io::stdin().lock().take(MAX_LEN).read_to_end(&mut input);
     let here = std::env::current_dir().unwrap_or_default();
     let text = String::from_utf8_lossy(&input);
     let call = read.ok().and_then(|_| HookCall::read(harness, event, &text, &here));

@@ -10,8 +10,8 @@ use source::{RustFile, places, read, rust_files};
 
 pub(crate) mod source;
 
-/// Which rooms a room may use. ARCHITECTURE.md shows the same table; a test compares the two.
-const ROOMS: &[(&str, &[&str])] = &[
+/// Which crates a crate may use. ARCHITECTURE.md shows the same table; a test compares the two.
+const CRATES: &[(&str, &[&str])] = &[
     ("base", &[]),
     ("protocol", &["base"]),
     ("process", &["base"]),
@@ -190,15 +190,15 @@ fn outside(allowed: &[&str], needles: &[&str]) -> Vec<String> {
 }
 
 #[test]
-fn every_edge_between_rooms_is_in_the_table() {
-    let allowed: BTreeMap<&str, &[&str]> = ROOMS.iter().copied().collect();
+fn every_edge_between_crates_is_in_the_table() {
+    let allowed: BTreeMap<&str, &[&str]> = CRATES.iter().copied().collect();
     let mut found = Vec::new();
     for package in packages() {
-        let Some(room) = package.name.strip_prefix("nexus-") else { continue };
+        let Some(name) = package.name.strip_prefix("nexus-") else { continue };
         if DEVELOPMENT_ONLY.contains(&package.name.as_str()) {
             continue;
         }
-        let Some(uses) = allowed.get(room) else {
+        let Some(uses) = allowed.get(name) else {
             found.push(format!("{} has no row", package.name));
             continue;
         };
@@ -230,7 +230,7 @@ fn what_a_crate_declares_it_uses() {
                 found.push(format!("{} declares {}", package.name, dependency.name));
             }
         }
-        let Some(row) = ROOMS.iter().find(|(room, _)| package.name == format!("nexus-{room}")) else {
+        let Some(row) = CRATES.iter().find(|(name, _)| package.name == format!("nexus-{name}")) else {
             continue;
         };
         for used in row.1 {
@@ -243,19 +243,19 @@ fn what_a_crate_declares_it_uses() {
 }
 
 #[test]
-fn the_table_of_rooms_has_no_cycle() {
-    // Arrows point down only: each room names rooms that stand above it in the list.
+fn the_table_of_crates_has_no_cycle() {
+    // Arrows point down only: each crate names crates that stand above it in the list.
     let mut seen = BTreeSet::new();
-    for (room, uses) in ROOMS {
+    for (name, uses) in CRATES {
         for used in *uses {
-            assert!(seen.contains(used), "{room} uses {used}, which is not listed before it");
+            assert!(seen.contains(used), "{name} uses {used}, which is not listed before it");
         }
-        assert!(seen.insert(room), "{room} has two rows");
+        assert!(seen.insert(name), "{name} has two rows");
     }
 }
 
 #[test]
-fn nothing_that_ships_depends_on_development_rooms() {
+fn nothing_that_ships_depends_on_development_crates() {
     let mut found = Vec::new();
     for package in packages() {
         if DEVELOPMENT_ONLY.contains(&package.name.as_str()) {
@@ -267,7 +267,7 @@ fn nothing_that_ships_depends_on_development_rooms() {
             }
         }
     }
-    nothing(&found, "dependencies on rooms that do not ship");
+    nothing(&found, "dependencies on crates that do not ship");
 }
 
 #[test]
@@ -290,36 +290,36 @@ fn a_library_with_one_home_is_named_nowhere_else() {
 fn the_document_shows_the_same_table() {
     let document = read("ARCHITECTURE.md");
     let built = document_rows(&document, "## Crate map");
-    let reserved = document_rows(&document, "### Reserved rooms");
+    let reserved = document_rows(&document, "### Reserved crates");
     let existing: BTreeSet<String> = packages()
         .into_iter()
         .filter_map(|package| package.name.strip_prefix("nexus-").map(str::to_owned))
-        .filter(|room| room != "testkit")
+        .filter(|name| name != "testkit")
         .collect();
 
     let mut found = Vec::new();
-    for (room, uses) in ROOMS {
-        let row = if existing.contains(*room) { built.get(*room) } else { reserved.get(*room) };
+    for (name, uses) in CRATES {
+        let row = if existing.contains(*name) { built.get(*name) } else { reserved.get(*name) };
         let expected: BTreeSet<String> = uses.iter().map(|used| (*used).to_owned()).collect();
         match row {
-            None if existing.contains(*room) => found.push(format!("{room} is missing under “Crate map”")),
-            None => found.push(format!("{room} is missing under “Reserved rooms”")),
+            None if existing.contains(*name) => found.push(format!("{name} is missing under “Crate map”")),
+            None => found.push(format!("{name} is missing under “Reserved crates”")),
             Some(shown) if *shown != expected => {
-                found.push(format!("{room} may use {expected:?}, the document says {shown:?}"));
+                found.push(format!("{name} may use {expected:?}, the document says {shown:?}"));
             }
             Some(_) => {}
         }
     }
-    for room in built.keys().filter(|room| !existing.contains(*room)) {
-        found.push(format!("{room} is under “Crate map” and does not exist"));
+    for name in built.keys().filter(|name| !existing.contains(*name)) {
+        found.push(format!("{name} is under “Crate map” and does not exist"));
     }
-    for room in reserved.keys().filter(|room| existing.contains(*room)) {
-        found.push(format!("{room} is under “Reserved rooms” and exists"));
+    for name in reserved.keys().filter(|name| existing.contains(*name)) {
+        found.push(format!("{name} is under “Reserved crates” and exists"));
     }
     nothing(&found, "ARCHITECTURE.md and architecture.rs differ");
 }
 
-/// Reads `| `room` | owns | may use |` rows of the section under `heading`.
+/// Reads `| `crate` | owns | may use |` rows of the section under `heading`.
 fn document_rows(document: &str, heading: &str) -> BTreeMap<String, BTreeSet<String>> {
     let section: Vec<&str> = document
         .lines()
@@ -332,10 +332,10 @@ fn document_rows(document: &str, heading: &str) -> BTreeMap<String, BTreeSet<Str
         .iter()
         .filter_map(|line| {
             let cells: Vec<&str> = line.trim().trim_matches('|').split('|').map(str::trim).collect();
-            let [room, _, uses] = cells.as_slice() else { return None };
-            let room = room.strip_prefix('`')?.strip_suffix('`')?;
+            let [name, _, uses] = cells.as_slice() else { return None };
+            let name = name.strip_prefix('`')?.strip_suffix('`')?;
             let uses = uses.split(',').map(str::trim).filter(|used| !used.is_empty() && *used != "–");
-            Some((room.to_owned(), uses.map(str::to_owned).collect()))
+            Some((name.to_owned(), uses.map(str::to_owned).collect()))
         })
         .collect()
 }
@@ -574,7 +574,7 @@ fn sockets_open_only_at_the_edges() {
         &["nexus-runtime", "nexus-server", "nexus-client", "nexus-net", "nexus-testkit", "nexus", "xtask"],
         &["TcpListener", "TcpStream", "UdpSocket", "ToSocketAddrs", "lookup_host"],
     );
-    nothing(&found, "a network socket outside the rooms that may have one");
+    nothing(&found, "a network socket outside the crates that may have one");
 }
 
 #[test]

@@ -72,19 +72,30 @@ pub struct AgentFactory {
     note: Arc<Mutex<Option<String>>>,
 }
 
+/// What a factory is made with.
+#[derive(Debug)]
+pub struct AgentFactoryParts {
+    pub layout: Layout,
+    pub settings: Settings,
+    pub models: Models,
+    pub costs: Costs,
+    pub memory: Memory,
+    pub sockets: Arc<dyn ToolSockets>,
+    pub processes: Arc<FileRecord>,
+    pub consent: OwnerConsent,
+    pub owner_home: PathBuf,
+    pub trust_folder: TrustFolder,
+    pub tool_assembly: ToolAssembly,
+}
+
 impl AgentFactory {
-    pub fn new(
-        layout: Layout,
-        settings: Settings,
-        (models, costs): (Models, Costs),
-        memory: Memory,
-        (sockets, processes): (Arc<dyn ToolSockets>, Arc<FileRecord>),
-        consent: OwnerConsent,
-        (owner_home, trust): (PathBuf, TrustFolder),
-        tool_assembly: ToolAssembly,
-    ) -> Self {
+    pub fn new(parts: AgentFactoryParts) -> Self {
+        let AgentFactoryParts { layout, settings, models, costs, memory, .. } = parts;
+        let AgentFactoryParts {
+            sockets, processes, consent, owner_home, trust_folder, tool_assembly, ..
+        } = parts;
         Self {
-            skills: OfferedSkills::new(layout.clone(), trust),
+            skills: OfferedSkills::new(layout.clone(), trust_folder),
             tool_assembly,
             costs,
             prompts: Arc::default(),

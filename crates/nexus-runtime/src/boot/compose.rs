@@ -19,7 +19,7 @@ use crate::runtime::{STARTING, Shared};
 use crate::tool_socket::ToolCommands;
 use crate::{Bus, Runtime};
 use nexus_models::Models;
-use nexus_pipeline::agent_factory::AgentFactory;
+use nexus_pipeline::agent_factory::{AgentFactory, AgentFactoryParts};
 use nexus_pipeline::consent::OwnerConsent;
 use nexus_pipeline::hooks::{self, Automations, Slot};
 use nexus_pipeline::observer::{Counters, Recorder};
@@ -69,16 +69,19 @@ pub(super) fn compose(
         stopping: stopping.clone(),
     };
     let models = Models::new(options, &settings, store, Arc::clone(&redactor));
-    let agent_factory = Arc::new(AgentFactory::new(
-        options.layout.clone(),
+    let agent_factory = Arc::new(AgentFactory::new(AgentFactoryParts {
+        layout: options.layout.clone(),
         settings,
-        (models, Costs::new(store.runtime().clone())),
-        memory.clone(),
-        (commands, Arc::clone(processes)),
+        models,
+        costs: Costs::new(store.runtime().clone()),
+        memory: memory.clone(),
+        sockets: commands,
+        processes: Arc::clone(processes),
         consent,
-        (options.home.clone(), options.trust_folder.clone()),
-        ToolAssembly::new(options, Arc::clone(&redactor), store.agents().clone()),
-    ));
+        owner_home: options.home.clone(),
+        trust_folder: options.trust_folder.clone(),
+        tool_assembly: ToolAssembly::new(options, Arc::clone(&redactor), store.agents().clone()),
+    }));
     let automations = Automations::new(&hooks::Parts {
         options,
         store,
@@ -107,7 +110,7 @@ pub(super) fn compose(
         owner,
     ));
     automations.connect(&broker, &pipeline);
-    let runtime = Runtime {
+    Runtime {
         shared: Arc::new(Shared {
             store: store.clone(),
             broker,
@@ -125,8 +128,7 @@ pub(super) fn compose(
             stopping,
             control: Control::new(options.clone(), store.identity()),
         }),
-    };
-    runtime
+    }
 }
 
 /// Makes every value of the environment that looks like a credential a secret for the redactor.

@@ -103,9 +103,9 @@ mod tests {
         let admission = Arc::new(AdmissionOrder::default());
         let (garden, kitchen) = (SessionLabel::new("chat:garden"), SessionLabel::new("chat:kitchen"));
         let pass = |name: &str, session: &SessionLabel| {
-            let mut passing = admission.enter(&RequestId::new(name));
-            passing.enqueue(session);
-            passing
+            let mut ticket = admission.enter(&RequestId::new(name));
+            ticket.enqueue(session);
+            ticket
         };
         let mut first = pass("first", &garden);
         let mut second = pass("second", &garden);

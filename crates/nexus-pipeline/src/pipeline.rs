@@ -98,7 +98,7 @@ impl Pipeline {
         kind: ItemKind,
         caller: &str,
     ) -> Result<ChatAccepted, RuntimeError> {
-        let send_options = self.read_wish(&send, kind, caller)?;
+        let send_options = self.read_send_options(&send, kind, caller)?;
         if send.project.is_some() {
             self.check_project(&send_options).await?;
         }
@@ -121,7 +121,7 @@ impl Pipeline {
         event.metadata = Some(send_options.to_json());
         let event_id = event.id();
         let request_id = RequestId::generate();
-        let mut passing = self.admission.enter(&request_id);
+        let mut ticket = self.admission.enter(&request_id);
         match self.store.events().receive(event.clone(), request_id.clone(), body_hash).await? {
             Received::New => {}
             Received::Duplicate { request_id: first, same_body, .. } => {
@@ -129,13 +129,13 @@ impl Pipeline {
             }
         }
         // Before the acknowledgement: who waits for it and then sends more comes behind.
-        passing.enqueue(&send_options.session);
+        ticket.enqueue(&send_options.session);
         self.recorder.counters.accepted();
         let event = Event { id: event_id.clone(), received_at: started, body: event };
         self.begin_trace(&event, &request_id, &send_options.session, started, watch);
         let (pipeline, id, session) = (Arc::clone(self), request_id.clone(), send_options.session.clone());
         self.tasks.spawn(async move {
-            pipeline.drive_to_queue(&event, &id, &send_options, passing, None).await;
+            pipeline.drive_to_queue(&event, &id, &send_options, ticket, None).await;
         });
         failpoint::hit("s1.acknowledged");
         Ok(ChatAccepted { request_id, event_id, session, duplicate: false })
@@ -171,11 +171,11 @@ impl Pipeline {
             Decided::Run(run) if remaining(event, &run).is_zero() => self.admit(event, request, &run).await,
             // Nobody waits for these before the daemon is ready.
             later @ (Decided::Run(_) | Decided::Held { .. }) => {
-                let mut passing = self.admission.enter(request);
-                passing.enqueue(&send_options.session);
+                let mut ticket = self.admission.enter(request);
+                ticket.enqueue(&send_options.session);
                 let (pipeline, event, request) = (Arc::clone(self), event.clone(), request.clone());
                 self.tasks.spawn(async move {
-                    pipeline.drive_to_queue(&event, &request, &send_options, passing, Some(later)).await;
+                    pipeline.drive_to_queue(&event, &request, &send_options, ticket, Some(later)).await;
                 });
                 Ok(())
             }
@@ -201,7 +201,7 @@ impl Pipeline {
         event: &Event,
         request: &RequestId,
         send_options: &SendOptions,
-        mut passing: Ticket,
+        mut ticket: Ticket,
         mut decided: Option<Decided>,
     ) {
         let mut pause = FIRST_PAUSE;
@@ -213,7 +213,7 @@ impl Pipeline {
             };
             asked = Asking::Perhaps;
             let stepped = match decided {
-                Ok(decided) => self.step(event, request, send_options, &mut passing, decided).await,
+                Ok(decided) => self.step(event, request, send_options, &mut ticket, decided).await,
                 Err(error) => Err(error),
             };
             let error = match stepped {
@@ -241,19 +241,19 @@ impl Pipeline {
         event: &Event,
         request: &RequestId,
         send_options: &SendOptions,
-        passing: &mut Ticket,
+        ticket: &mut Ticket,
         decided: Decided,
     ) -> Result<Step, StoreError> {
         match decided {
             Decided::Ended => Ok(Step::Over),
             Decided::Held { question } => {
                 // Those behind it in its session need not wait for the owner, too.
-                passing.yield_place();
+                ticket.yield_place();
                 tokio::select! {
                     outcome = self.questions.outcome(&question, MAX_HOLD) => drop(outcome?),
                     () = self.stopping.cancelled() => return Ok(Step::Over),
                 }
-                passing.enqueue(&send_options.session);
+                ticket.enqueue(&send_options.session);
                 Ok(Step::Again)
             }
             Decided::Run(run) => {
@@ -261,7 +261,7 @@ impl Pipeline {
                     () = tokio::time::sleep(remaining(event, &run)) => {}
                     () = self.stopping.cancelled() => return Ok(Step::Over),
                 }
-                passing.wait().await;
+                ticket.wait().await;
                 self.admit(event, request, &run).await?;
                 Ok(Step::Over)
             }

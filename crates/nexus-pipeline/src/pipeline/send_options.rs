@@ -91,7 +91,7 @@ impl SendOptions {
 
 impl Pipeline {
     /// Checks a message and reads what is asked for with it.
-    pub(super) fn read_wish(
+    pub(super) fn read_send_options(
         &self,
         send: &ChatSend,
         kind: ItemKind,

@@ -101,7 +101,7 @@ async fn a_cancelled_worker_says_so_and_takes_its_own_workers_along() {
     let shallow = room.store.agents().workers_of(&owner).await.unwrap().remove(0);
     let deep = room.store.agents().workers_of(&shallow.label).await.unwrap().remove(0);
     assert_eq!(deep.task_status, Some(TaskStatus::Cancelled));
-    assert_ne!(shallow.task_status, Some(TaskStatus::Running));
+    assert_eq!(shallow.task_status, Some(TaskStatus::Cancelled));
 }
 
 #[tokio::test]

@@ -91,6 +91,10 @@ async fn the_daemons_memory_and_environment_cannot_be_read() {
 #[tokio::test]
 async fn kernel_doors_are_closed() {
     let machine = Machine::new();
+    // What is tried below is there, and calls the system as it should where that is allowed.
+    machine.run("command -v unshare mount chroot mknod").await.must_work();
+    let harmless = "python3 -c 'import ctypes,sys; l=ctypes.CDLL(None,use_errno=True); sys.exit(0 if l.getpid()>0 else 1)'";
+    machine.run(harmless).await.must_work();
     for command in [
         "unshare -r true",
         "unshare -m true",

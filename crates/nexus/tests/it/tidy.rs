@@ -14,7 +14,7 @@ const LONG_FILES: &[(&str, &str)] = &[];
 /// Tables of data, which may have any length.
 const TABLES: &[&str] = &["crates/nexus-guide/src/words.rs"];
 /// Packages in the lock file, ours included.
-const MAX_PACKAGES: usize = 600;
+const MAX_PACKAGES: usize = 420;
 /// AGENTS.md is part of every prompt.
 const MAX_AGENTS_TEMPLATE_LEN: usize = 3_200;
 

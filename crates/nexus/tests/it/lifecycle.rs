@@ -4,7 +4,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use nexus_store::{OpenMode, Store};
-use nexus_testkit::{Daemon, DaemonOptions, Workspace, until};
+use nexus_testkit::{Daemon, DaemonOptions, Workspace, http, until};
 use rustix::process::Signal;
 use serde_json::{Value, json};
 
@@ -199,16 +199,19 @@ fn bad_messages_are_refused_with_a_reason_and_the_next_one_is_served() {
 fn a_hangup_rereads_the_configuration_and_keeps_the_old_one_when_it_is_bad() {
     let workspace = workspace();
     let daemon = Daemon::start(&workspace, &DaemonOptions::default());
+    let opens = |token: &str| http::get(daemon.port(), "/metrics", Some(token)).unwrap().status == 200;
     let mut config = workspace.json("state/config.json");
-    config["queue"] = json!({"mode": "collect"});
+    let renewed = "5a".repeat(32);
+    config["runtime"]["auth"]["token"] = json!(renewed);
     workspace.write("state/config.json", &config.to_string());
+    assert!(opens(daemon.token()) && !opens(&renewed), "a file alone changes nothing");
     daemon.signal(Signal::HUP);
-    until("the reload is logged", SOON, || daemon.log().contains("was read again").then_some(()));
+    until("the new token opens", SOON, || opens(&renewed).then_some(()));
+    assert!(!opens(daemon.token()), "the old token still opens");
     workspace.write("state/config.json", "{ not json");
     daemon.signal(Signal::HUP);
     until("the refusal is logged", SOON, || daemon.log().contains("the old one stays").then_some(()));
-    // The token of the old configuration still opens the door.
-    say(&daemon, "Hello");
+    assert!(opens(&renewed), "the configuration before the bad one is no longer in force");
     daemon.stop();
 }
 

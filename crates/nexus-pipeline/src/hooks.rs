@@ -3,11 +3,11 @@
 
 mod catch_up;
 mod ended;
-mod introduce;
+mod introduction;
 mod own_work;
-mod say;
 mod stages;
-mod think;
+mod system_voice;
+mod thinker;
 mod turn;
 
 use std::collections::HashMap;
@@ -35,9 +35,9 @@ use crate::pipeline::Pipeline;
 use nexus_workspace::StartOptions;
 
 pub(crate) use self::own_work::OwnWork;
-use self::say::SystemVoice;
 pub(crate) use self::stages::OnTheWay;
-use self::think::Thinker;
+use self::system_voice::SystemVoice;
+use self::thinker::Thinker;
 use self::turn::TurnHooks;
 
 /// The automation that reads memory before workers start.

@@ -1,15 +1,25 @@
 //! The way of a message, from its arrival to the last line of its trace, and the bus that tells of it.
 //!
-//! A request passes eight stages: receive, identity, access, automations, context, agent, deliver, finalize. The first four
-//! stand in [`pipeline`], the others in [`sessions`], which holds queues, the turn ledger, workers, the outbox and recovery.
+//! | stage | where |
+//! |---|---|
+//! | 1 receive | `Pipeline::receive` in `pipeline.rs` |
+//! | 2 identity | `Pipeline::identify` in `pipeline/identify.rs` |
+//! | 3 access | `Pipeline::authorize` in `pipeline/authorize.rs` |
+//! | 4 automations | `Pipeline::automate` in `pipeline/automate.rs` |
+//! | 5 context, 6 agent | `attempt` in `sessions/run.rs` |
+//! | 7 deliver | `deliver` in `sessions/settlement.rs` |
+//! | 8 finalize | `project` there, written down by `Recorder` in `observer.rs` |
+//!
+//! `Pipeline::decide` lists the stages from two to four; [`sessions`] holds queues, the turn ledger, workers, the outbox and
+//! recovery.
 
 mod admission;
 pub mod agent_factory;
 pub mod bus;
 pub mod consent;
 mod error;
+mod file_taint;
 pub mod hooks;
-mod marks;
 pub mod memory_service;
 pub mod observer;
 pub mod pipeline;

@@ -1,6 +1,9 @@
 //! The way in: stages one to four of every request, from the durable insert to the queue.
 
+mod authorize;
+mod automate;
 mod decide;
+mod identify;
 mod send_options;
 mod system;
 

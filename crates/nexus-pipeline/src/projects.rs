@@ -6,11 +6,11 @@
 
 mod assign;
 mod hooks;
+mod no_project;
 mod open;
 mod scan;
 #[cfg(test)]
 mod tests;
-mod without;
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
@@ -33,8 +33,8 @@ use serde::Deserialize;
 use tokio_util::sync::CancellationToken;
 
 use self::hooks::ProjectHooks;
+use self::no_project::NoProjectHooks;
 use self::open::OpenProject;
-use self::without::NoProjectHooks;
 
 /// How long a session stays open without a turn.
 const IDLE: Duration = Duration::from_secs(24 * 3600);

@@ -12,11 +12,11 @@ mod history_cache;
 mod ledger;
 mod live;
 mod outcome;
+mod progress;
 mod run;
 mod runner;
 mod settlement;
 mod shorten;
-mod show;
 mod taint;
 mod waiters;
 

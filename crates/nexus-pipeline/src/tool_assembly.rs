@@ -16,7 +16,7 @@ use nexus_workspace::Layout;
 use nexus_workspace::config::{BashNetwork, Settings};
 use secrecy::ExposeSecret;
 
-use crate::marks::KeptMarks;
+use crate::file_taint::KeptMarks;
 use nexus_base::error::chain;
 use nexus_workspace::StartOptions;
 

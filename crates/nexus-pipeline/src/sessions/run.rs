@@ -23,9 +23,9 @@ use crate::sessions::engine::AgentRequest;
 use crate::sessions::ledger::TurnLedger;
 use crate::sessions::live::Cause;
 use crate::sessions::outcome::{conclude, turn_state};
+use crate::sessions::progress::{announce, passed, show};
 use crate::sessions::runner::caught;
 use crate::sessions::settlement;
-use crate::sessions::show::{announce, passed, show};
 use crate::sessions::taint;
 
 /// How long a cancelled turn may take to notice before its task is dropped.

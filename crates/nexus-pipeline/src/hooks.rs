@@ -264,7 +264,7 @@ fn tell(bus: &Bus, ran: &Ran<'_>) {
     bus.publish(ran.occasion.request_id.clone(), body);
 }
 
-/// The automations, once they are put together; the agent_factory and the recorder are made before them.
+/// The automations, once they are put together; the agent factory and the recorder are made before them.
 #[derive(Debug, Default)]
 pub struct Slot(OnceLock<Arc<Automations>>);
 

@@ -29,7 +29,6 @@ pub struct MemoryService {
 }
 
 impl MemoryService {
-    /// Opens the desk.
     pub fn new(memory: Memory, store: Store, layout: Layout) -> Self {
         Self { memory, store, layout }
     }

@@ -143,7 +143,8 @@ impl Jail {
     /// Makes what was done in the folder at `path` survive a loss of power.
     pub fn sync(&self, path: impl AsRef<Path>) -> Result<(), JailError> {
         let path = check_relative(path)?;
-        sync_folder(&self.open_folder(&path)?, &path, Durability::PowerLoss)
+        rustix::fs::fsync(self.open_folder(&path)?)
+            .map_err(|errno| JailError::io("syncing the folder of", path.as_path(), errno))
     }
 
     /// Opens the folder a path lies in and gives its last name.
@@ -155,13 +156,5 @@ impl Jail {
             return Err(JailError::Escape { path: self.path.clone(), fault: PathFault::Empty });
         };
         Ok((self.open_folder(&folder)?, name))
-    }
-}
-
-fn sync_folder(folder: &OwnedFd, path: &RelativePath, durability: Durability) -> Result<(), JailError> {
-    match durability {
-        Durability::Crash => Ok(()),
-        Durability::PowerLoss => rustix::fs::fsync(folder)
-            .map_err(|errno| JailError::io("syncing the folder of", path.as_path(), errno)),
     }
 }

@@ -161,7 +161,7 @@ fn fill(backup: &Path, manifest: &Manifest, staged: &Path) -> Result<HeldBack, B
             let reason = "it changed while it was read".to_owned();
             return Err(BackupError::Damaged { file: stored.path.clone(), reason });
         }
-        set_mode(&to, stored.mode)?;
+        file::set_mode(&to, stored.mode & 0o777)?;
     }
     for name in ["skills", "home", "state/agents", "state/user", "state/credentials", "state/workspace"] {
         // One that was a link becomes a link again, below.
@@ -185,7 +185,7 @@ fn fill(backup: &Path, manifest: &Manifest, staged: &Path) -> Result<HeldBack, B
     }
     for folder in manifest.folders.iter().rev() {
         let under_state = folder.path == "state" || folder.path.starts_with("state/");
-        set_mode(&staged.join(&folder.path), if under_state { 0o700 } else { folder.mode })?;
+        file::set_mode(&staged.join(&folder.path), if under_state { 0o700 } else { folder.mode & 0o777 })?;
     }
     rustix::fs::sync();
     Ok(held)
@@ -198,8 +198,4 @@ fn renew_token(layout: &Layout) -> Result<(), BackupError> {
     document.set(TOKEN_KEY, json!(random_hex(TOKEN_BYTES).map_err(BackupError::Random)?))?;
     file::replace(layout.config(), document.render().as_bytes(), 0o600, Durability::PowerLoss)?;
     Ok(())
-}
-
-fn set_mode(path: &Path, mode: u32) -> Result<(), FileError> {
-    file::set_mode(path, mode & 0o777)
 }

@@ -70,7 +70,7 @@ impl SendOptions {
         }
     }
 
-    /// Returns the send_options as the policies that let it in would have it.
+    /// Returns the options as the policies that let it in would have it.
     pub(super) fn routed(&self, routing: &Routing) -> Self {
         let label = routing.session.as_ref().and_then(|rule| rule.label.as_deref());
         Self {

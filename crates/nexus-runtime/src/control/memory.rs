@@ -16,21 +16,21 @@ impl Runtime {
     ) -> Result<Value, RuntimeError> {
         let shared = &self.shared;
         let memory = shared.agent_factory.memory.clone();
-        let desk = MemoryService::new(memory, shared.store.clone(), shared.control.options.layout.clone());
+        let service = MemoryService::new(memory, shared.store.clone(), shared.control.options.layout.clone());
         match method {
-            Method::MemoryAdd => shown(&desk.add(read(params)?).await.map_err(refused)?),
-            Method::MemoryChanges => shown(&desk.changes(read(params)?).await.map_err(refused)?),
-            Method::MemoryForget => shown(&desk.forget(read(params)?).await.map_err(refused)?),
+            Method::MemoryAdd => shown(&service.add(read(params)?).await.map_err(refused)?),
+            Method::MemoryChanges => shown(&service.changes(read(params)?).await.map_err(refused)?),
+            Method::MemoryForget => shown(&service.forget(read(params)?).await.map_err(refused)?),
             Method::MemoryEntities => {
                 nothing(params)?;
-                shown(&desk.entities().await.map_err(refused)?)
+                shown(&service.entities().await.map_err(refused)?)
             }
             Method::MemoryStats => {
                 nothing(params)?;
-                shown(&desk.stats().await.map_err(refused)?)
+                shown(&service.stats().await.map_err(refused)?)
             }
             // Only methods of memory come here.
-            _ => shown(&desk.recall(read(params)?).await.map_err(refused)?),
+            _ => shown(&service.recall(read(params)?).await.map_err(refused)?),
         }
     }
 }

@@ -21,7 +21,7 @@ use crate::failure::{Exit, Failure};
 /// The way to the memory.
 pub(in crate::commands) enum Way {
     Daemon(Client),
-    Files { desk: Box<MemoryService>, store: Store, lock: Option<HeldLock> },
+    Files { service: Box<MemoryService>, store: Store, lock: Option<HeldLock> },
 }
 
 impl Way {
@@ -32,8 +32,8 @@ impl Way {
             return Ok(Self::Daemon(context.client()?));
         }
         let store = Store::open(&layout.data(), OpenMode::ReadOnly).map_err(|error| store_failure(&error))?;
-        let desk = Box::new(MemoryService::new(Memory::read_only(&store), store.clone(), layout));
-        Ok(Self::Files { desk, store, lock: None })
+        let service = Box::new(MemoryService::new(Memory::read_only(&store), store.clone(), layout));
+        Ok(Self::Files { service, store, lock: None })
     }
 
     /// Changes something: the daemon alone writes while one runs.
@@ -48,32 +48,32 @@ impl Way {
         })?;
         let store =
             Store::open(&layout.data(), OpenMode::ReadWrite).map_err(|error| store_failure(&error))?;
-        let desk = Box::new(MemoryService::new(Memory::new(&store), store.clone(), layout));
-        Ok(Self::Files { desk, store, lock: Some(lock) })
+        let service = Box::new(MemoryService::new(Memory::new(&store), store.clone(), layout));
+        Ok(Self::Files { service, store, lock: Some(lock) })
     }
 
     pub(in crate::commands) fn recall(self, asked: MemoryRecall) -> Result<MemoryFound, Failure> {
-        self.go(Method::MemoryRecall, &asked.clone(), async |desk| desk.recall(asked).await)
+        self.go(Method::MemoryRecall, &asked.clone(), async |service| service.recall(asked).await)
     }
 
     pub(in crate::commands) fn add(self, asked: MemoryAdd) -> Result<MemoryAdded, Failure> {
-        self.go(Method::MemoryAdd, &asked.clone(), async |desk| desk.add(asked).await)
+        self.go(Method::MemoryAdd, &asked.clone(), async |service| service.add(asked).await)
     }
 
     pub(super) fn changes(self, asked: MemoryChangesOf) -> Result<MemoryFound, Failure> {
-        self.go(Method::MemoryChanges, &asked.clone(), async |desk| desk.changes(asked).await)
+        self.go(Method::MemoryChanges, &asked.clone(), async |service| service.changes(asked).await)
     }
 
     pub(super) fn forget(self, asked: MemoryForget) -> Result<MemoryForgotten, Failure> {
-        self.go(Method::MemoryForget, &asked.clone(), async |desk| desk.forget(asked).await)
+        self.go(Method::MemoryForget, &asked.clone(), async |service| service.forget(asked).await)
     }
 
     pub(super) fn entities(self) -> Result<MemoryEntities, Failure> {
-        self.go(Method::MemoryEntities, &json!({}), async |desk| desk.entities().await)
+        self.go(Method::MemoryEntities, &json!({}), async |service| service.entities().await)
     }
 
     pub(super) fn stats(self) -> Result<MemoryStats, Failure> {
-        self.go(Method::MemoryStats, &json!({}), async |desk| desk.stats().await)
+        self.go(Method::MemoryStats, &json!({}), async |service| service.stats().await)
     }
 
     fn go<P: Serialize, T: DeserializeOwned>(
@@ -88,9 +88,9 @@ impl Way {
                 let answer = runtime.block_on(client.call(method, params));
                 answer.map_err(|error| client_failure(&error))
             }
-            Self::Files { desk, store, lock } => {
+            Self::Files { service, store, lock } => {
                 let answer = runtime.block_on(async {
-                    let answer = here(&desk).await;
+                    let answer = here(&service).await;
                     store.close().await;
                     answer
                 });

@@ -35,7 +35,6 @@ use crate::pipeline::Pipeline;
 use nexus_workspace::StartOptions;
 
 pub(crate) use self::own_work::OwnWork;
-pub(crate) use self::stages::OnTheWay;
 use self::system_voice::SystemVoice;
 use self::thinker::Thinker;
 use self::turn::TurnHooks;

@@ -1,17 +1,8 @@
 //! The way of a message, from its arrival to the last line of its trace, and the bus that tells of it.
 //!
-//! | stage | where |
-//! |---|---|
-//! | 1 receive | `Pipeline::receive` in `pipeline.rs` |
-//! | 2 identity | `Pipeline::identify` in `pipeline/identify.rs` |
-//! | 3 access | `Pipeline::authorize` in `pipeline/authorize.rs` |
-//! | 4 automations | `Pipeline::automate` in `pipeline/automate.rs` |
-//! | 5 context, 6 agent | `attempt` in `sessions/run.rs` |
-//! | 7 deliver | `deliver` in `sessions/settlement.rs` |
-//! | 8 finalize | `project` there, written down by `Recorder` in `observer.rs` |
-//!
-//! `Pipeline::decide` lists the stages from two to four; [`sessions`] holds queues, the turn ledger, workers, the outbox and
-//! recovery.
+//! [`stages`] lists its eight stages, one below the other, and has a file for each. Below them: `queue` and
+//! `admission` (from the acknowledgement to the queue), [`sessions`] (who runs when, the turn ledger, workers, the
+//! outbox), [`recovery`].
 
 mod admission;
 pub mod agent_factory;
@@ -25,9 +16,12 @@ pub mod observer;
 pub mod pipeline;
 pub mod projects;
 pub mod questions;
-pub mod recover;
+mod queue;
+pub mod recovery;
+mod send_options;
 pub mod sessions;
 pub mod spending;
+mod stages;
 pub mod streams;
 pub mod tool_assembly;
 mod turn_model;

@@ -25,7 +25,7 @@ use crate::Runtime;
 use crate::runtime::{BootNotes, SERVING, STOPPING};
 use crate::signals::{Ask, Signals};
 use nexus_base::error::chain;
-use nexus_pipeline::recover::{self, Recovered};
+use nexus_pipeline::recovery::{self, Recovered};
 
 use self::compose::compose;
 pub use self::error::StartError;
@@ -152,7 +152,7 @@ where
     }
     steps.done("hooks", clock, format!("{active} active automations"));
     let clock = Instant::now();
-    let ended = recover::end_processes(left_over, processes).await;
+    let ended = recovery::end_processes(left_over, processes).await;
     let recovered = take_up(&runtime, store, ended).await?;
     steps.done("recovery", clock, recovered.to_string());
     remind(&runtime, options, store).await?;
@@ -282,8 +282,8 @@ async fn take_up(runtime: &Runtime, store: &Store, processes: usize) -> Result<R
     if restored > 0 {
         tracing::warn!(restored, "work that the backup held half done was ended; its history says so");
     }
-    let traces = recover::close_traces(store, broker).await?;
-    let accepted = recover::readmit(store, &runtime.shared.pipeline).await?;
+    let traces = recovery::close_traces(store, broker).await?;
+    let accepted = recovery::readmit(store, &runtime.shared.pipeline).await?;
     let sessions = broker.resume().await?;
     Ok(Recovered { processes, accepted, sessions, traces })
 }

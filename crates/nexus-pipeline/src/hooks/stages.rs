@@ -7,34 +7,27 @@ use nexus_store::events::Event;
 use serde_json::{Value, json};
 
 use super::Automations;
+use crate::stages::Message;
 
 /// Most words of an event that automations are told.
 const SHOWN: usize = 64 * 1024;
-
-/// A request on its way in.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct OnTheWay<'a> {
-    pub(crate) event: &'a Event,
-    pub(crate) request: &'a RequestId,
-    pub(crate) session: &'a SessionLabel,
-}
 
 impl Automations {
     /// Runs what waits after a stage.
     pub(crate) async fn stage(
         &self,
         hook: HookPoint,
-        way: OnTheWay<'_>,
+        message: &Message,
         principal: Option<&Principal>,
         data: Value,
     ) -> Merged {
         self.fire(hook, || {
-            let body = &way.event.body;
+            let body = &message.event.body;
             let content = &body.content[..body.content.floor_char_boundary(SHOWN)];
             Occasion {
-                request_id: Some(way.request.clone()),
-                event_id: Some(way.event.id.clone()),
-                session: Some(way.session.clone()),
+                request_id: Some(message.request.clone()),
+                event_id: Some(message.event.id.clone()),
+                session: Some(message.options.session.clone()),
                 principal: principal.map(facts),
                 event: Some(EventFacts {
                     platform: body.platform.clone(),

@@ -18,7 +18,8 @@ use crate::sessions::history_cache::HistoryCaches;
 use crate::sessions::live::{Cause, LiveSessions};
 use crate::sessions::shorten::{self, CompactionRequest, Shortening, Wishes};
 use crate::sessions::waiters::Waiters;
-use crate::sessions::{run, runner, settlement};
+use crate::sessions::{outbox, runner};
+use crate::stages::{self, LeftOver, Work, finalize};
 
 /// How often a waiter looks for itself even when it hears nothing.
 const WAITER_RECHECK: Duration = Duration::from_secs(5);
@@ -128,10 +129,10 @@ impl Broker {
             Admitted::Queued => self.take_up(&label, &id, mode),
             Admitted::QueuedInPlaceOf(other) => {
                 self.take_up(&label, &id, mode);
-                settlement::settle_later(&self.shared, other.item.clone(), other.line.clone());
+                stages::settle_later(&self.shared, other.item.clone(), other.line.clone());
             }
             Admitted::Refused(own) => {
-                settlement::settle_later(&self.shared, own.item.clone(), own.line.clone());
+                stages::settle_later(&self.shared, own.item.clone(), own.line.clone());
             }
             Admitted::AlreadyThere => {}
         }
@@ -172,7 +173,7 @@ impl Broker {
         let answered = self.shared.parts.agents.answer(session, item, reply).await?;
         let is_new = answered.is_some();
         if let Some(done) = answered {
-            settlement::settle_later(&self.shared, done.item, done.line);
+            stages::settle_later(&self.shared, done.item, done.line);
         }
         Ok(is_new)
     }
@@ -182,8 +183,8 @@ impl Broker {
     /// # Errors
     /// The database cannot be read, or the other files cannot be told.
     pub async fn settle(&self) -> Result<usize, StoreError> {
-        Ok(settlement::deliver_undelivered(&self.shared).await?
-            + settlement::project_unprojected(&self.shared).await?)
+        Ok(outbox::deliver_undelivered(&self.shared).await?
+            + finalize::project_unprojected(&self.shared).await?)
     }
 
     /// Goes on with every session that has unfinished turns or waiting items; returns how many.
@@ -227,7 +228,8 @@ impl Broker {
             for label in &sessions {
                 let frame = self.shared.parts.engine.framer();
                 if let Some(claim) = agents.claim(label, &self.shared.parts.boot, frame).await? {
-                    run::restored(&self.shared, claim.into_turn()).await;
+                    let left_over = Work::LeftOver(claim.into_turn(), LeftOver::Restored);
+                    stages::process(&self.shared, left_over).await;
                     ended += 1;
                 }
             }
@@ -245,7 +247,7 @@ impl Broker {
             return Ok(Some(false));
         }
         let lines = self.shared.parts.agents.lines_of_request(request).await?;
-        settlement::project(&self.shared, &item, &lines).await?;
+        finalize::project(&self.shared, &item, &lines).await?;
         Ok(Some(true))
     }
 
@@ -261,7 +263,7 @@ impl Broker {
     pub async fn cancel_workers(&self, label: &SessionLabel, reason: &str) -> Result<usize, StoreError> {
         let workers = self.shared.parts.agents.workers_of(label).await?;
         let mut count = 0;
-        for worker in workers.iter().filter(|worker| crate::sessions::dispatch::is_unfinished(worker)) {
+        for worker in workers.iter().filter(|worker| crate::sessions::workers::is_unfinished(worker)) {
             // One that ended meanwhile is none of ours.
             count += usize::from(self.shared.cancel(&worker.label, reason).await? > 0);
         }
@@ -395,7 +397,7 @@ impl Shared {
             self.live.cancel(label, turn, reason);
         }
         for item in aftermath.ended {
-            settlement::settle_later(self, item, None);
+            stages::settle_later(self, item, None);
         }
         for report in &aftermath.reported {
             self.parts.observer.publish(

@@ -6,10 +6,10 @@ use std::task::Poll;
 use std::time::Duration;
 
 use nexus_base::id::SessionLabel;
-use nexus_store::agents::Claim;
 
 use crate::sessions::broker::Shared;
-use crate::sessions::{run, shorten};
+use crate::sessions::shorten;
+use crate::stages;
 
 /// Pause after a round went wrong, before the next one.
 const PAUSE: Duration = Duration::from_secs(1);
@@ -64,10 +64,7 @@ async fn round(shared: &Arc<Shared>, label: &SessionLabel) -> Round {
     }
     let frame = shared.parts.engine.framer();
     match shared.parts.agents.claim(label, &shared.parts.boot, frame).await {
-        Ok(Some(Claim::Fresh(claimed) | Claim::Resumed(claimed))) => run::take_turn(shared, claimed).await,
-        Ok(Some(Claim::GivenUp(claimed))) => run::give_up(shared, claimed).await,
-        Ok(Some(Claim::Overtaken(claimed))) => run::overtaken(shared, claimed).await,
-        Ok(Some(Claim::Cancelled(claimed))) => run::cancelled(shared, claimed).await,
+        Ok(Some(claim)) => stages::process(shared, claim.into()).await,
         Ok(None) => return Round::NothingToDo,
         Err(error) => {
             tracing::error!(session = %label, %error, hint = ?error.hint(), "the ledger refused a claim");

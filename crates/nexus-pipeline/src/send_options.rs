@@ -2,41 +2,59 @@
 
 use std::path::PathBuf;
 
-use nexus_base::id::{EventId, RequestId, SessionLabel, to_hex};
+use nexus_base::id::SessionLabel;
 use nexus_identity::{QueueRule, Routing};
 use nexus_project::Project;
-use nexus_protocol::chat::{
-    ChatAccepted, ChatSend, MAX_IDEMPOTENCY_KEY_LEN, MAX_MESSAGE_LEN, QueueMode as WireQueueMode,
-};
+use nexus_protocol::chat::{ChatSend, MAX_IDEMPOTENCY_KEY_LEN, MAX_MESSAGE_LEN, QueueMode as WireQueueMode};
 use nexus_store::agents::{ItemKind, ItemMode};
 use nexus_store::events::AcceptedEvent;
 use nexus_workspace::config::QueueMode;
 use serde_json::{Value, json};
-use sha2::{Digest, Sha256};
 
-use super::Pipeline;
 use crate::RuntimeError;
+use crate::pipeline::Pipeline;
 
 /// Longest session label a person may name.
 const MAX_LABEL_LEN: usize = 200;
+/// What callers and sessions of the runtime's own messages begin with.
+const SYSTEM: &str = "system:";
 
 /// What a person asked for besides the words, kept with the event so that a restart can go on.
 #[derive(Debug, Clone)]
-pub(super) struct SendOptions {
-    pub(super) session: SessionLabel,
-    pub(super) mode: ItemMode,
-    pub(super) kind: ItemKind,
+pub(crate) struct SendOptions {
+    pub(crate) session: SessionLabel,
+    pub(crate) mode: ItemMode,
+    pub(crate) kind: ItemKind,
     /// Who sent it, as questions about it name them.
-    pub(super) caller: String,
+    pub(crate) caller: String,
     /// The project the conversation has, if this begins it.
-    pub(super) project: Option<PathBuf>,
+    pub(crate) project: Option<PathBuf>,
     /// The model that answers, by its whole name.
-    pub(super) model: Option<String>,
+    pub(crate) model: Option<String>,
 }
 
 impl SendOptions {
+    /// Returns the options of a text that a part of the runtime says, such as BOOT.md.
+    pub(crate) fn system(part: &str) -> Self {
+        let name = format!("{SYSTEM}{part}");
+        Self {
+            session: SessionLabel::new(&name),
+            mode: ItemMode::Followup,
+            kind: ItemKind::System,
+            caller: name,
+            project: None,
+            model: None,
+        }
+    }
+
+    /// Returns which part of the runtime speaks, if it is the runtime that does. People cannot call
+    /// themselves that: a caller's name comes from their token.
+    pub(crate) fn system_part(&self) -> Option<&str> {
+        self.caller.strip_prefix(SYSTEM).filter(|part| self.session.as_str() == format!("{SYSTEM}{part}"))
+    }
+
     /// Returns what is kept with the event.
-    pub(super) fn to_json(&self) -> Value {
+    pub(crate) fn to_json(&self) -> Value {
         json!({
             "session": self.session.as_str(),
             "mode": self.mode.as_str(),
@@ -48,7 +66,7 @@ impl SendOptions {
     }
 
     /// Reads what was kept with an event.
-    pub(super) fn of(accepted: &AcceptedEvent, owner_session: impl FnOnce() -> SessionLabel) -> Self {
+    pub(crate) fn of(accepted: &AcceptedEvent, owner_session: impl FnOnce() -> SessionLabel) -> Self {
         let text = |name: &str| {
             let metadata = accepted.event.body.metadata.as_ref()?;
             metadata.get(name)?.as_str().map(str::to_owned)
@@ -71,7 +89,7 @@ impl SendOptions {
     }
 
     /// Returns the options as the policies that let it in would have it.
-    pub(super) fn routed(&self, routing: &Routing) -> Self {
+    pub(crate) fn routed(&self, routing: &Routing) -> Self {
         let label = routing.session.as_ref().and_then(|rule| rule.label.as_deref());
         Self {
             session: label.map_or_else(|| self.session.clone(), SessionLabel::new),
@@ -91,7 +109,7 @@ impl SendOptions {
 
 impl Pipeline {
     /// Checks a message and reads what is asked for with it.
-    pub(super) fn read_send_options(
+    pub(crate) fn read_send_options(
         &self,
         send: &ChatSend,
         kind: ItemKind,
@@ -144,22 +162,6 @@ impl Pipeline {
     }
 }
 
-/// Answers a message that came before.
-pub(super) fn duplicate(
-    request_id: RequestId,
-    event_id: EventId,
-    session: SessionLabel,
-    same_body: bool,
-) -> Result<ChatAccepted, RuntimeError> {
-    if same_body {
-        return Ok(ChatAccepted { request_id, event_id, session, duplicate: true });
-    }
-    Err(invalid(
-        "this idempotencyKey was used before with another body",
-        Some("use a new key for a new message"),
-    ))
-}
-
 const fn configured_mode(mode: QueueMode) -> ItemMode {
     match mode {
         QueueMode::Interrupt | QueueMode::Steer => ItemMode::Interrupt,
@@ -192,16 +194,6 @@ pub fn check_label(label: &SessionLabel) -> Result<SessionLabel, RuntimeError> {
     Ok(label.clone())
 }
 
-fn invalid(message: &str, hint: Option<&str>) -> RuntimeError {
+pub(crate) fn invalid(message: &str, hint: Option<&str>) -> RuntimeError {
     RuntimeError::Invalid { message: message.to_owned(), hint: hint.map(str::to_owned) }
-}
-
-/// Returns the hash by which the same body is known again.
-pub(super) fn hash(send: &ChatSend) -> String {
-    // Everything that would make it another request; the key itself is what it is compared under.
-    let mut body =
-        vec![json!(send.message), json!(send.session), json!(send.project), json!(send.queue_mode)];
-    body.extend(send.model.as_ref().map(|model| json!(model)));
-    let body = Value::Array(body);
-    to_hex(&Sha256::digest(body.to_string().as_bytes()))
 }

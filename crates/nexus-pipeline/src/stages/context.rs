@@ -1,0 +1,90 @@
+//! Stage five: what a turn knows before it begins. Who answers, with which model and tools, what was said before,
+//! and what already taints the conversation.
+
+use std::sync::Arc;
+
+use nexus_agent::history::Past;
+use nexus_agent::ports::{Hooks, Spending};
+use nexus_agent::{Agent, ContextRecord};
+use nexus_base::clock::Timestamp;
+use nexus_protocol::framing::key;
+use nexus_protocol::trace::Stage;
+use nexus_store::StoreError;
+use nexus_store::agents::{ClaimedTurn, Item, ItemKind};
+use nexus_tools::ports::Approve;
+use nexus_tools::{Role, Taint};
+
+use super::run::BegunTurn;
+use crate::sessions::{AgentRequest, Shared, caught, progress, taint};
+
+/// What a turn is taken with.
+pub(super) struct Context {
+    pub(super) agent: Agent,
+    pub(super) hooks: Arc<dyn Hooks>,
+    pub(super) approve: Arc<dyn Approve>,
+    pub(super) spending: Arc<dyn Spending>,
+    pub(super) taint: Arc<Taint>,
+    pub(super) past: Past,
+    /// What an earlier attempt at the turn was told besides its words.
+    pub(super) told: Option<ContextRecord>,
+}
+
+/// Puts a turn's context together; the error is for the person.
+pub(super) async fn assemble(shared: &Arc<Shared>, turn: &BegunTurn<'_>) -> Result<Context, String> {
+    let (started, watch) = (Timestamp::now(), std::time::Instant::now());
+    let context = match caught(gather(shared, turn)).await {
+        Ok(context) => context?,
+        Err(panic) => {
+            tracing::error!(turn = %turn.claimed.turn.id, panic, "a turn's context broke");
+            return Err("something broke inside; the log says what".to_owned());
+        }
+    };
+    progress::passed(shared, &turn.claimed.items, Stage::AssembleContext, started, watch.elapsed());
+    Ok(context)
+}
+
+async fn gather(shared: &Arc<Shared>, turn: &BegunTurn<'_>) -> Result<Context, String> {
+    let (claimed, role) = (turn.claimed, turn.role);
+    let broken = |error: StoreError| error.to_string();
+    let past = shared.pasts.of(&shared.parts.agents, claimed).await.map_err(broken)?;
+    let told = told(shared, claimed).await.map_err(broken)?;
+    let model = wanted_model(shared, turn.last, role).await.map_err(broken)?;
+    let (engine, request) =
+        (&shared.parts.engine, AgentRequest { role, session: &claimed.session, item: turn.last, model });
+    Ok(Context {
+        agent: engine.agent(&request)?,
+        hooks: engine.hooks(&request),
+        approve: engine.approver(&request),
+        spending: engine.spending(&request),
+        taint: taint::standing(&shared.parts.agents, claimed, role).await.map_err(broken)?,
+        past,
+        told,
+    })
+}
+
+/// Returns the model that the message named which a manager's turn goes back to.
+async fn wanted_model(shared: &Shared, last: &Item, role: Role) -> Result<Option<String>, StoreError> {
+    match (role, last.new.kind) {
+        (Role::Worker, _) => Ok(None),
+        (Role::Manager, ItemKind::Message) => Ok(named_in(last)),
+        (Role::Manager, _) => {
+            let root = shared.parts.agents.item_of_request(&last.new.root_request_id).await?;
+            Ok(root.as_ref().and_then(named_in))
+        }
+    }
+}
+
+fn named_in(item: &Item) -> Option<String> {
+    // Written by us; a row that does not parse names nothing.
+    let facts: Vec<(String, String)> = serde_json::from_str(&item.new.frame_json).unwrap_or_default();
+    facts.into_iter().find(|(name, _)| name == key::MODEL).map(|(_, model)| model)
+}
+
+async fn told(shared: &Shared, claimed: &ClaimedTurn) -> Result<Option<ContextRecord>, StoreError> {
+    if claimed.turn.attempt < 2 {
+        return Ok(None);
+    }
+    let kept = shared.parts.agents.turn_context(&claimed.turn.id).await?;
+    // Written by us; one that does not parse was still told.
+    Ok(kept.map(|text| serde_json::from_str(&text).unwrap_or_default()))
+}

@@ -4,13 +4,11 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use crate::sessions::{AgentRequest, AssignRequest, Assigned, Engine, Framer};
-use arc_swap::ArcSwap;
 use async_trait::async_trait;
 use nexus_agent::ports::{Hooks, Spending};
 use nexus_agent::{Agent, AgentParts, Assignment, Limits, Prompts};
 use nexus_base::clock::{Timestamp, local_zone_name};
 use nexus_base::error::chain;
-use nexus_base::file::FileError;
 use nexus_memory::Memory;
 use nexus_process::{FileRecord, GroupRecord};
 use nexus_project::catalog::ModelTier;
@@ -20,14 +18,13 @@ use nexus_tools::ports::Approve;
 use nexus_tools::{FileAccess, FileTools, OpenToolSocket, Shell, ShellSetup};
 use nexus_tools::{Role, Toolbox};
 use nexus_workspace::config::Settings;
-use nexus_workspace::persona::Persona;
 use nexus_workspace::skills::OfferedSkills;
 use nexus_workspace::trust::TrustFolder;
-use nexus_workspace::watched::Watched;
 use nexus_workspace::{Layout, persona};
 
 use crate::consent::OwnerConsent;
-use crate::hooks::{OwnWork, Slot};
+use crate::hooks::{Automations, OwnWork};
+use crate::live_settings::LiveSettings;
 use crate::memory_service;
 use crate::projects::{Bound, Projects};
 use crate::spending::Costs;
@@ -52,7 +49,7 @@ pub trait ToolSockets: std::fmt::Debug + Send + Sync {
 #[derive(Debug)]
 pub struct AgentFactory {
     pub(crate) layout: Layout,
-    pub settings: ArcSwap<Settings>,
+    pub live: Arc<LiveSettings>,
     pub models: Models,
     pub memory: Memory,
     sockets: Arc<dyn ToolSockets>,
@@ -62,10 +59,8 @@ pub struct AgentFactory {
     tool_assembly: ToolAssembly,
     pub(crate) costs: Costs,
     prompts: Arc<Prompts>,
-    /// What the settings name, and the persona that was found for it.
-    current_persona: Watched<(Option<String>, Option<Persona>)>,
     consent: OwnerConsent,
-    pub automations: Slot,
+    automations: Arc<Automations>,
     pub projects: Arc<Projects>,
     zone: String,
     /// A note for the next message of a person, taken by the first one.
@@ -75,8 +70,8 @@ pub struct AgentFactory {
 /// What a factory is made with.
 #[derive(Debug)]
 pub struct AgentFactoryParts {
-    pub layout: Layout,
-    pub settings: Settings,
+    pub live: Arc<LiveSettings>,
+    pub automations: Arc<Automations>,
     pub models: Models,
     pub costs: Costs,
     pub memory: Memory,
@@ -90,21 +85,21 @@ pub struct AgentFactoryParts {
 
 impl AgentFactory {
     pub fn new(parts: AgentFactoryParts) -> Self {
-        let AgentFactoryParts { layout, settings, models, costs, memory, .. } = parts;
+        let AgentFactoryParts { live, automations, models, costs, memory, .. } = parts;
         let AgentFactoryParts {
             sockets, processes, consent, owner_home, trust_folder, tool_assembly, ..
         } = parts;
+        let layout = live.layout.clone();
         Self {
             skills: OfferedSkills::new(layout.clone(), trust_folder),
             tool_assembly,
             costs,
             prompts: Arc::default(),
-            current_persona: Watched::default(),
             consent,
-            automations: Slot::default(),
+            automations,
             projects: Arc::new(Projects::new(layout.clone(), owner_home.clone(), memory.clone())),
             layout,
-            settings: ArcSwap::from_pointee(settings),
+            live,
             models,
             memory,
             sockets,
@@ -117,25 +112,12 @@ impl AgentFactory {
 
     /// Returns the settings in force.
     pub fn settings(&self) -> Arc<Settings> {
-        self.settings.load_full()
+        self.live.settings()
     }
 
     /// Returns the active persona's slug; empty before onboarding.
     pub fn persona_name(&self) -> String {
-        self.persona().map(|persona| persona.slug.as_str().to_owned()).unwrap_or_default()
-    }
-
-    /// Tells whether a folder of that name holds a persona.
-    pub(crate) fn has_persona(&self, name: &str) -> bool {
-        let is_folder_name = persona::Slug::from_name(name).is_some_and(|slug| slug.as_str() == name);
-        let found = is_folder_name && self.layout.agents().join(name).join("IDENTITY.md").is_file();
-        if !found {
-            tracing::warn!(
-                persona = name,
-                "a policy names a persona that does not exist; the usual one answers"
-            );
-        }
-        found
+        self.live.persona_name()
     }
 
     /// Returns the settings as a session sees them: one that a policy gave a persona speaks as that one.
@@ -150,23 +132,6 @@ impl AgentFactory {
             }
             None => self.settings(),
         }
-    }
-
-    fn persona(&self) -> Option<Persona> {
-        let settings = self.settings();
-        let read = || {
-            let persona = persona::active_persona(&self.layout, &settings)?;
-            Ok::<_, FileError>(((settings.agent.id.clone(), persona), persona::sources(&self.layout)))
-        };
-        let mut current = self.current_persona.get(read);
-        if current.as_ref().is_ok_and(|(id, _)| *id != settings.agent.id) {
-            self.current_persona.forget();
-            current = self.current_persona.get(read);
-        }
-        current.map(|(_, persona)| persona).unwrap_or_else(|error| {
-            tracing::warn!(%error, "the persona could not be read");
-            None
-        })
     }
 
     /// Leaves the one-time reminder about credentials for the next message.
@@ -200,7 +165,7 @@ impl AgentFactory {
 #[async_trait]
 impl Engine for AgentFactory {
     fn speaker(&self) -> String {
-        self.persona().map(|persona| persona.name).unwrap_or_default()
+        self.live.persona().map(|persona| persona.name).unwrap_or_default()
     }
 
     fn agent(&self, request: &AgentRequest<'_>) -> Result<Agent, String> {
@@ -244,9 +209,7 @@ impl Engine for AgentFactory {
         }
         // The project's rules first: what they refuse is no automation's business.
         let mut around: Vec<Arc<dyn Hooks>> = self.projects.around(request).into_iter().collect();
-        if let Some(automations) = self.automations.get() {
-            around.push(Arc::new(automations.around(request)));
-        }
+        around.push(Arc::new(self.automations.around(request)));
         Arc::new(around)
     }
 

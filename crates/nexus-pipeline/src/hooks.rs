@@ -4,18 +4,18 @@
 mod catch_up;
 mod ended;
 mod introduction;
+mod own_turn;
 mod own_work;
+mod requests;
 mod stages;
-mod system_voice;
-mod thinker;
 mod turn;
 
 use std::collections::HashMap;
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 use std::time::Duration;
 
 use crate::sessions::{AgentRequest, Broker};
-use nexus_automation::ports::{Learn, Speak, Think};
+use nexus_automation::ports::{Learn, Think};
 use nexus_automation::{
     BootMd, CommandLogger, Handler, HookPoint, Merged, Occasion, Programs, Quiet, Ran, Reader, Reflection,
     Runner, RunnerParts, Writer, WriterParts,
@@ -27,16 +27,16 @@ use nexus_protocol::bus::BusBody;
 use nexus_store::runtime::InvocationOutcome;
 use nexus_store::{Store, StoreError};
 use nexus_workspace::config::MemoryAgent;
-use serde_json::json;
 
 use crate::Bus;
-use crate::agent_factory::AgentFactory;
+use crate::live_settings::LiveSettings;
 use crate::pipeline::Pipeline;
+use nexus_models::Models;
 use nexus_workspace::StartOptions;
+use tokio_util::sync::CancellationToken;
 
 pub(crate) use self::own_work::OwnWork;
-use self::system_voice::SystemVoice;
-use self::thinker::Thinker;
+pub use self::requests::PendingRequests;
 use self::turn::TurnHooks;
 
 /// The automation that reads memory before workers start.
@@ -50,13 +50,13 @@ pub struct Automations {
     pub runner: Runner,
     pub(crate) quiet: Arc<Quiet>,
     store: Store,
-    agent_factory: Arc<AgentFactory>,
-    thinker: Arc<Thinker>,
-    voice: Arc<SystemVoice>,
+    settings: Arc<LiveSettings>,
     writer: Arc<Writer>,
     /// What the owner and the assistant were called when memory was last told.
     introduced: tokio::sync::Mutex<Option<String>>,
     learn: Learner,
+    /// Ends the answering of what automations ask for.
+    stopped: CancellationToken,
 }
 
 /// What automations are made of.
@@ -65,7 +65,8 @@ pub struct Parts<'a> {
     pub options: &'a StartOptions,
     pub store: &'a Store,
     pub memory: &'a Memory,
-    pub agent_factory: &'a Arc<AgentFactory>,
+    pub settings: &'a Arc<LiveSettings>,
+    pub models: &'a Models,
     pub processes: &'a Arc<FileRecord>,
     pub redactor: &'a Arc<Redactor>,
     pub bus: &'a Bus,
@@ -86,17 +87,17 @@ impl Learn for Learner {
 }
 
 impl Automations {
-    /// Puts them together; none is known before [`Automations::load`].
-    pub fn new(parts: &Parts<'_>) -> Arc<Self> {
-        let Parts { options, store, memory, agent_factory, processes, redactor, bus } = parts;
+    /// Puts them together; none is known before [`Automations::load`], and what they ask for is answered from
+    /// [`Automations::serve`] on.
+    pub fn new(parts: &Parts<'_>) -> (Arc<Self>, PendingRequests) {
+        let Parts { options, store, memory, settings, models, processes, redactor, bus } = parts;
         let setting = |read: fn(&nexus_workspace::config::MemorySettings) -> Duration| {
-            let agent_factory = Arc::clone(agent_factory);
-            Box::new(move || read(&agent_factory.settings().memory))
-                as Box<dyn Fn() -> Duration + Send + Sync>
+            let settings = Arc::clone(settings);
+            Box::new(move || read(&settings.settings().memory)) as Box<dyn Fn() -> Duration + Send + Sync>
         };
         let with_model = |wanted: fn(&nexus_workspace::config::MemorySettings) -> MemoryAgent| {
-            let agent_factory = Arc::clone(agent_factory);
-            Box::new(move || wanted(&agent_factory.settings().memory) == MemoryAgent::Model)
+            let settings = Arc::clone(settings);
+            Box::new(move || wanted(&settings.settings().memory) == MemoryAgent::Model)
                 as Box<dyn Fn() -> bool + Send + Sync>
         };
         let trusted = || {
@@ -104,9 +105,8 @@ impl Automations {
             Box::new(move || options.standing().is_trusted()) as Box<dyn Fn() -> bool + Send + Sync>
         };
         let quiet = Arc::new(Quiet::new(setting(|memory| memory.quiet)));
-        let thinker = Arc::new(Thinker::new(store.agents().clone(), Arc::clone(agent_factory)));
-        let think = Arc::clone(&thinker) as Arc<dyn Think>;
-        let voice = Arc::new(SystemVoice::default());
+        let (requests, pending) = requests::channel((*models).clone());
+        let think: Arc<dyn Think> = Arc::new(requests.clone());
         let reflection = Arc::new(Reflection::new(
             store.runtime().clone(),
             Arc::clone(&think),
@@ -114,7 +114,6 @@ impl Automations {
             setting(|memory| memory.reflection_interval),
         ));
         let learn = Learner((*memory).clone());
-        let own: Arc<OnceLock<Runner>> = Arc::default();
         let reader = Reader::new(
             (*memory).clone(),
             options.layout.clone(),
@@ -130,10 +129,10 @@ impl Automations {
             quiet: Arc::clone(&quiet),
             reflection: Arc::clone(&reflection),
             with_model: with_model(|memory| memory.writer),
-            episodes: told_of_episodes(Arc::clone(&own)),
+            episodes: requests.of_episodes(),
         }));
         let logger = CommandLogger::new(options.layout.command_log(), Arc::clone(redactor));
-        let boot_md = BootMd::new(&options.layout, Arc::clone(&voice) as Arc<dyn Speak>, trusted());
+        let boot_md = BootMd::new(&options.layout, Arc::new(requests), trusted());
         let builtins: [(&str, Arc<dyn Handler>); 4] = [
             ("memory-reader", Arc::new(reader)),
             ("memory-writer", Arc::clone(&writer) as Arc<dyn Handler>),
@@ -157,25 +156,24 @@ impl Automations {
                 })
             },
         });
-        // Composition happens once; a second time would change nothing.
-        let _ = own.set(runner.clone());
-        Arc::new(Self {
+        let automations = Arc::new(Self {
             runner,
             quiet,
             store: (*store).clone(),
-            agent_factory: Arc::clone(agent_factory),
-            thinker,
-            voice,
+            settings: Arc::clone(settings),
             writer,
             introduced: tokio::sync::Mutex::default(),
             learn,
-        })
+            stopped: CancellationToken::new(),
+        });
+        (automations, pending)
     }
 
-    /// Gives them the daemon's sessions and its way in, which are made of them in turn.
-    pub fn connect(&self, broker: &Broker, pipeline: &Arc<Pipeline>) {
-        self.thinker.connect(broker);
-        self.voice.connect(pipeline);
+    /// Answers what they ask for, beside everything else.
+    pub fn serve(&self, pending: PendingRequests, broker: Broker, pipeline: Arc<Pipeline>) {
+        let (runner, settings) = (self.runner.clone(), Arc::clone(&self.settings));
+        let daemon = requests::Daemon { runner, settings, broker, pipeline };
+        self.runner.spawn(pending.answer(daemon, self.stopped.clone()));
     }
 
     /// Reads which automations may run; from here on exactly those do.
@@ -232,22 +230,9 @@ impl Automations {
     pub async fn stop(&self) {
         self.detached(HookPoint::RuntimeShutdown, Occasion::default);
         self.quiet.stop(PATIENCE).await;
+        self.stopped.cancel();
         self.runner.drain(PATIENCE).await;
     }
-}
-
-/// Returns what fires the hook points of episodes; the runner is made of what it is told by.
-fn told_of_episodes(runner: Arc<OnceLock<Runner>>) -> nexus_automation::Tell {
-    Box::new(move |episode| {
-        let Some(runner) = runner.get() else { return };
-        let mut hooks = vec![HookPoint::EpisodeCreated];
-        hooks.extend(episode.retained.then_some(HookPoint::EpisodeRetained));
-        for hook in hooks.into_iter().filter(|hook| runner.waits_at(*hook)) {
-            let data = json!({"episode": episode.id, "events": episode.events, "retained": episode.retained});
-            let session = Some(episode.session.clone());
-            runner.fire_detached(hook, Occasion { session, data, ..Occasion::default() });
-        }
-    })
 }
 
 fn tell(bus: &Bus, ran: &Ran<'_>) {
@@ -261,19 +246,4 @@ fn tell(bus: &Bus, ran: &Ran<'_>) {
         }
     };
     bus.publish(ran.occasion.request_id.clone(), body);
-}
-
-/// The automations, once they are put together; the agent factory and the recorder are made before them.
-#[derive(Debug, Default)]
-pub struct Slot(OnceLock<Arc<Automations>>);
-
-impl Slot {
-    pub fn set(&self, automations: &Arc<Automations>) {
-        // Composition happens once; a second time would change nothing.
-        let _ = self.0.set(Arc::clone(automations));
-    }
-
-    pub(crate) fn get(&self) -> Option<&Arc<Automations>> {
-        self.0.get()
-    }
 }

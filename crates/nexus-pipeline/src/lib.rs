@@ -11,6 +11,7 @@ pub mod consent;
 mod error;
 mod file_taint;
 pub mod hooks;
+pub mod live_settings;
 pub mod memory_service;
 pub mod observer;
 pub mod pipeline;

@@ -6,20 +6,16 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::sessions::{Ended, Observer, Passage};
 use async_trait::async_trait;
-use nexus_base::clock::Timestamp;
 use nexus_base::id::{EventId, OutboxId, RequestId};
 use nexus_base::redact::Redactor;
-use nexus_base::text::shorten;
 use nexus_protocol::bus::BusBody;
 use nexus_protocol::trace::Stage;
-use nexus_store::agents::{CallRecord, Item, ItemKind, ItemOutcome, OutboxRecord, SessionRecord, TurnRecord};
-use nexus_store::events::{Direction, InboxOutcome, NewEvent};
-use nexus_store::runtime::{NewRequest, RequestStatus, RequestUpdate, StageTiming};
+use nexus_store::agents::{Item, ItemKind, SessionRecord};
+use nexus_store::runtime::{NewRequest, RequestUpdate, StageTiming};
 use nexus_store::{Store, StoreError};
-use serde_json::{Value, json};
 
 use crate::Bus;
-use crate::hooks::Slot;
+use crate::hooks::Automations;
 use crate::streams::Streams;
 
 /// Source of everything the assistant says.
@@ -59,7 +55,7 @@ pub struct Recorder {
     pub counters: Arc<Counters>,
     pub redactor: Arc<Redactor>,
     pub streams: Streams,
-    pub automations: Slot,
+    pub automations: Arc<Automations>,
 }
 
 impl Recorder {

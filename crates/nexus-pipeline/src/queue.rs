@@ -113,7 +113,7 @@ impl Pipeline {
     /// Returns the session a request goes to and its place in that session's queue.
     pub(crate) fn place(&self, message: &Message, run: &Run) -> (NewSession, NewItem) {
         let (Message { event, request, .. }, options) = (message, &run.options);
-        let routed = run.persona.as_deref().filter(|persona| self.agent_factory.has_persona(persona));
+        let routed = run.persona.as_deref().filter(|persona| self.agent_factory.live.has_persona(persona));
         let mut settings = routed.map_or_else(|| json!({}), |persona| json!({ "persona": persona }));
         if let Some(project) = &options.project {
             settings["project"] = json!(project);

@@ -376,7 +376,7 @@ pub(crate) async fn reload(runtime: &Runtime, options: &StartOptions) -> Result<
     runtime.shared.redactor.register(new.runtime.auth.token.expose());
     runtime.shared.agent_factory.models.reload(&new);
     warnings.extend(runtime.shared.agent_factory.models.problems());
-    runtime.shared.agent_factory.settings.store(Arc::new(new));
+    runtime.shared.agent_factory.live.replace(new);
     runtime.tokens_changed();
     runtime.shared.notes.lock().unwrap_or_else(std::sync::PoisonError::into_inner).warnings = warnings;
     runtime.shared.bus.publish(None, BusBody::ConfigReloaded);

@@ -58,7 +58,7 @@ impl Automations {
 
     /// Removes what is kept of old runs.
     async fn tidy_up(&self) {
-        let kept = self.agent_factory.settings().automations.retention;
+        let kept = self.settings.settings().automations.retention;
         let now = Timestamp::now();
         let before =
             Timestamp(now.as_millis().saturating_sub(i64::try_from(kept.as_millis()).unwrap_or(i64::MAX)));

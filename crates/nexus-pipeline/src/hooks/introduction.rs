@@ -41,9 +41,8 @@ impl Automations {
 
     /// Returns what the owner and the assistant are called, once both are known.
     fn names(&self) -> Option<(String, String)> {
-        let agent_factory = &self.agent_factory;
-        let active =
-            persona::active_persona(&agent_factory.layout, &agent_factory.settings()).ok().flatten()?;
+        let settings = &self.settings;
+        let active = persona::active_persona(&settings.layout, &settings.settings()).ok().flatten()?;
         let user = active.user.as_ref()?.front_matter();
         let owner = user.get("name")?.trim().to_owned();
         (!owner.is_empty()).then_some((owner, active.name))

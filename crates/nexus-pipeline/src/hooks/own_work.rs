@@ -16,7 +16,7 @@ use nexus_tools::{FileAccess, FileTools};
 use nexus_tools::{Role, Toolbox};
 use nexus_workspace::Layout;
 
-use super::thinker::SOURCE;
+use super::own_turn::SOURCE;
 use nexus_base::error::chain;
 
 /// One automation in a session of its own.

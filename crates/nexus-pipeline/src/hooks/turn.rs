@@ -64,7 +64,7 @@ impl TurnHooks {
         let viewer = root.as_ref().map_or(Viewer::Nobody, |item| sender_of(&item.new).viewer(item));
         let since = root.as_ref().map(|item| item.enqueued_at.as_millis());
         let except: Vec<EventId> = root.into_iter().filter_map(|item| item.new.source_event_id).collect();
-        let stage = persona::onboarding(&self.automations.agent_factory.layout);
+        let stage = persona::onboarding(&self.automations.settings.layout);
         let onboarding = stage.is_ok_and(|stage| stage.is_needed());
         json!({
             "task": turn.words,

@@ -104,9 +104,7 @@ impl Recorder {
         let status = request_status(ended.item);
         // The row may be missing after a power loss, which may take unsynced trace rows with it.
         self.store.runtime().request_ended(begun(ended.item), status, update).await?;
-        if let Some(automations) = self.automations.get() {
-            automations.ended(ended).await?;
-        }
+        self.automations.ended(ended).await?;
         if ended.item.new.kind == ItemKind::Message {
             let took = now.since(ended.item.enqueued_at).as_millis();
             self.counters.ended(u64::try_from(took).unwrap_or(u64::MAX));

@@ -1,7 +1,5 @@
 //! Stage one: a message on disk, once, before its sender is told (S1).
 
-use std::time::Instant;
-
 use nexus_base::clock::Timestamp;
 use nexus_base::id::{EventId, RequestId, SessionLabel, new_ulid, to_hex};
 use nexus_protocol::chat::{ChatAccepted, ChatSend};

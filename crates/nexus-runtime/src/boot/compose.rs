@@ -21,7 +21,8 @@ use crate::{Bus, Runtime};
 use nexus_models::Models;
 use nexus_pipeline::agent_factory::{AgentFactory, AgentFactoryParts};
 use nexus_pipeline::consent::OwnerConsent;
-use nexus_pipeline::hooks::{self, Automations, Slot};
+use nexus_pipeline::hooks::{self, Automations};
+use nexus_pipeline::live_settings::LiveSettings;
 use nexus_pipeline::observer::{Counters, Recorder};
 use nexus_pipeline::pipeline::Pipeline;
 use nexus_pipeline::questions::Questions;
@@ -43,14 +44,6 @@ pub(super) fn compose(
     hide_environment(&redactor, &options.environment);
     let bus = Bus::new();
     let counters = Arc::new(Counters::default());
-    let recorder = Arc::new(Recorder {
-        store: store.clone(),
-        bus: bus.clone(),
-        counters: Arc::clone(&counters),
-        redactor: Arc::clone(&redactor),
-        streams: nexus_pipeline::streams::Streams::new(Arc::clone(&redactor)),
-        automations: Slot::default(),
-    });
     let memory = Memory::new(store);
     let commands = Arc::new(ToolCommands {
         environment: options.environment.clone(),
@@ -69,12 +62,31 @@ pub(super) fn compose(
         stopping: stopping.clone(),
     };
     let models = Models::new(options, &settings, store, Arc::clone(&redactor));
+    let live = Arc::new(LiveSettings::new(options.layout.clone(), settings));
+    let (automations, pending) = Automations::new(&hooks::Parts {
+        options,
+        store,
+        memory: &memory,
+        settings: &live,
+        models: &models,
+        processes,
+        redactor: &redactor,
+        bus: &bus,
+    });
+    let recorder = Arc::new(Recorder {
+        store: store.clone(),
+        bus: bus.clone(),
+        counters: Arc::clone(&counters),
+        redactor: Arc::clone(&redactor),
+        streams: nexus_pipeline::streams::Streams::new(Arc::clone(&redactor)),
+        automations: Arc::clone(&automations),
+    });
     let agent_factory = Arc::new(AgentFactory::new(AgentFactoryParts {
-        layout: options.layout.clone(),
-        settings,
+        live,
+        automations: Arc::clone(&automations),
         models,
         costs: Costs::new(store.runtime().clone()),
-        memory: memory.clone(),
+        memory,
         sockets: commands,
         processes: Arc::clone(processes),
         consent,
@@ -82,17 +94,6 @@ pub(super) fn compose(
         trust_folder: options.trust_folder.clone(),
         tool_assembly: ToolAssembly::new(options, Arc::clone(&redactor), store.agents().clone()),
     }));
-    let automations = Automations::new(&hooks::Parts {
-        options,
-        store,
-        memory: &memory,
-        agent_factory: &agent_factory,
-        processes,
-        redactor: &redactor,
-        bus: &bus,
-    });
-    agent_factory.automations.set(&automations);
-    recorder.automations.set(&automations);
     let broker = Broker::new(BrokerParts {
         agents: store.agents().clone(),
         boot: boot.clone(),
@@ -109,7 +110,7 @@ pub(super) fn compose(
         Arc::clone(&automations),
         owner,
     ));
-    automations.connect(&broker, &pipeline);
+    automations.serve(pending, broker.clone(), Arc::clone(&pipeline));
     Runtime {
         shared: Arc::new(Shared {
             store: store.clone(),

@@ -577,6 +577,49 @@ fn sockets_open_only_at_the_edges() {
     nothing(&found, "a network socket outside the crates that may have one");
 }
 
+/// What is filled when it is first asked for and not by another part: caches, with what they keep.
+const CACHES: &[(&str, &str)] = &[(
+    "crates/nexus-pipeline/src/file_taint.rs",
+    "the marks of files, read from the ledger at the first question",
+)];
+
+/// Binding later what was made before breaks a cycle in a way that nobody can follow. A channel or a durable row that is
+/// made before both ends does it in sight.
+#[test]
+fn what_the_daemon_is_made_of_is_bound_when_it_is_made() {
+    let needles = ["OnceLock", "OnceCell", "Weak", "fn connect", "fn bind_to", "Arc::new_cyclic"];
+    let found: Vec<String> = rust_files()
+        .iter()
+        .filter(|file| ["nexus-pipeline", "nexus-runtime", "nexus-operations"].contains(&file.package()))
+        .filter(|file| CACHES.iter().all(|(path, _)| *path != file.path))
+        .flat_map(|file| places(&file.path, &file.code(), &needles))
+        .collect();
+    nothing(&found, "a part of the daemon is bound after it was made");
+}
+
+/// The eight stages stand one below the other in one file, each with a file of its own and a word about what is durable.
+#[test]
+fn the_eight_stages_are_listed_in_one_file() {
+    let list = read("crates/nexus-pipeline/src/stages.rs");
+    let mut at = 0;
+    for (number, stage) in
+        ["receive", "identify", "authorize", "automate", "context", "run", "deliver", "finalize"]
+            .iter()
+            .enumerate()
+    {
+        let comment = format!("// {}. ", number + 1);
+        let found =
+            list[at..].find(&comment).unwrap_or_else(|| panic!("{comment:?} is missing or out of order"));
+        at += found;
+        let call = list[at..].find(&format!("{stage}::")).expect("the stage is called below its number");
+        let next = format!("// {}. ", number + 2);
+        assert!(!list[at..at + call].contains(&next), "{stage} is not called under its own number");
+        at += call;
+        let file = read(&format!("crates/nexus-pipeline/src/stages/{stage}.rs"));
+        assert!(file.starts_with("//! Stage "), "{stage}.rs says which stage it is");
+    }
+}
+
 #[test]
 fn libraries_take_values_and_not_environment_variables() {
     // The failpoint is compiled out of release builds; nexus-process cleans what children inherit.

@@ -3,6 +3,7 @@
 
 use std::collections::BTreeSet;
 
+use nexus_store::agents::PermissionSnapshot;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::{Value, json};
 
@@ -165,7 +166,17 @@ impl Permissions {
         }
     }
 
-    /// Renders the snapshot that is stored with a request.
+    /// Returns the snapshot that is stored with a request.
+    pub fn snapshot(&self) -> PermissionSnapshot {
+        PermissionSnapshot::new(self.to_json())
+    }
+
+    /// Reads a snapshot that was stored with a request. Anything that is not one allows nothing.
+    pub fn of(snapshot: &PermissionSnapshot) -> Self {
+        Self::from_json(snapshot.as_json())
+    }
+
+    /// Renders what is shown of them.
     pub fn to_json(&self) -> Value {
         json!({
             "tools": { "allow": self.tools.allow, "deny": self.tools.deny },

@@ -26,7 +26,7 @@ use crate::consent::OwnerConsent;
 use crate::hooks::{Automations, OwnWork};
 use crate::live_settings::LiveSettings;
 use crate::memory_service;
-use crate::projects::{Bound, Projects};
+use crate::projects::Projects;
 use crate::spending::Costs;
 use crate::tool_assembly::{ToolAssembly, bash_network};
 use crate::turn_model;
@@ -122,12 +122,10 @@ impl AgentFactory {
 
     /// Returns the settings as a session sees them: one that a policy gave a persona speaks as that one.
     fn settings_of(&self, request: &AgentRequest<'_>) -> Arc<Settings> {
-        let kept: serde_json::Value =
-            serde_json::from_str(&request.session.settings_json).unwrap_or_default();
-        match kept["persona"].as_str() {
+        match &request.settings.persona {
             Some(persona) => {
                 let mut settings = Settings::clone(&self.settings());
-                settings.agent.id = Some(persona.to_owned());
+                settings.agent.id = Some(persona.clone());
                 Arc::new(settings)
             }
             None => self.settings(),
@@ -172,17 +170,17 @@ impl Engine for AgentFactory {
         if let Some(own) = OwnWork::of(&request.session.label, &self.layout) {
             return self.automation(&own, request);
         }
-        let bound = Bound::of(&request.session.settings_json);
-        let project = self.projects.of(&request.session.settings_json)?;
+        let bound = request.settings;
+        let project = self.projects.of(bound)?;
         let folder = project.as_ref().map(|project| self.projects.task_folder(project));
         let files = self.file_tools(request.role, folder.as_deref().unwrap_or_else(|| self.layout.home()))?;
         let mut toolbox = self.tool_assembly.build(request.role, files, &self.settings(), |files| {
             Toolbox::new(request.role, files, self.memory.seen_by(memory_service::viewer(request)))
         })?;
         if let Some(project) = &project {
-            toolbox = toolbox.project(self.projects.tool(request.role, project, &bound)?);
+            toolbox = toolbox.project(self.projects.tool(request.role, project, bound)?);
         }
-        toolbox = toolbox.without(&self.projects.removed_tools(&bound));
+        toolbox = toolbox.without(&self.projects.removed_tools(bound));
         Ok(Agent::new(AgentParts {
             layout: self.layout.clone(),
             settings: self.settings_of(request),
@@ -194,7 +192,7 @@ impl Engine for AgentFactory {
                 &self.models.name_of(&turn_model::of(request)),
                 &self.settings(),
             ),
-            assignment: Assignment { task: request.session.task.clone(), role: self.projects.role(&bound) },
+            assignment: Assignment { task: request.session.task.clone(), role: self.projects.role(bound) },
             prompts: Arc::clone(&self.prompts),
         }))
     }
@@ -220,11 +218,10 @@ impl Engine for AgentFactory {
         let mut assigned = self.projects.assign(request).await?;
         if request.model.is_none() {
             let wanted = self.projects.tier(&assigned.settings).and_then(|tier| self.model_of(tier));
-            let parents = turn_model::named_in(&request.session.settings_json);
-            if let Some(model) = wanted {
-                assigned.settings["tier_model"] = model.into();
-            } else if let Some(model) = parents {
-                assigned.settings["model"] = model.into();
+            if wanted.is_some() {
+                assigned.settings.tier_model = wanted;
+            } else if let Some(model) = turn_model::named_in(request.settings) {
+                assigned.settings.model = Some(model);
             }
         }
         Ok(assigned)
@@ -247,13 +244,15 @@ impl Engine for AgentFactory {
             let mut frame = Frame::new(kind_of(item.new.kind))
                 .with(key::TIME, &Timestamp::now().to_local_rfc3339())
                 .with(key::ZONE, &zone);
-            // Written by us at admission; a row that does not parse only loses its facts.
-            let facts: Vec<(String, String)> = serde_json::from_str(&item.new.frame_json).unwrap_or_default();
-            for (name, value) in &facts {
+            let facts = &item.new.facts;
+            for (name, value) in facts.read().unwrap_or_default() {
                 frame = frame.with(name, value);
             }
+            if facts.read().is_err() {
+                frame = frame.with(key::UNTRUSTED, facts.untrusted().unwrap_or_default());
+            }
             // The message may have named another one.
-            if !facts.iter().any(|(name, _)| name == key::MODEL) {
+            if facts.get(key::MODEL).is_none() {
                 frame = frame.with(key::MODEL, &model);
             }
             if !skills.is_empty() {

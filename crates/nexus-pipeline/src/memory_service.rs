@@ -138,8 +138,7 @@ pub fn beside(layout: &Layout) -> Beside {
 /// Returns how much of memory a turn's tools may see: what was decided when its message was let in.
 /// Permissions that cannot be read allow nothing.
 pub(crate) fn viewer(request: &AgentRequest<'_>) -> Viewer {
-    let permissions: Option<Permissions> = serde_json::from_str(&request.item.new.permissions_json).ok();
-    match permissions.map_or(DataLevel::None, |permissions| permissions.data) {
+    match Permissions::of(&request.item.new.permissions).data {
         DataLevel::Full => Viewer::Owner,
         DataLevel::None => Viewer::Nobody,
         DataLevel::Minimal | DataLevel::Contextual => {

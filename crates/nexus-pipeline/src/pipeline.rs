@@ -17,7 +17,6 @@ use crate::admission::AdmissionOrder;
 use crate::agent_factory::AgentFactory;
 use crate::hooks::Automations;
 use crate::observer::Recorder;
-use crate::projects::Bound;
 use crate::questions::Questions;
 use crate::send_options::SendOptions;
 pub use crate::send_options::check_label;
@@ -128,7 +127,11 @@ impl Pipeline {
     /// Refuses a project for a conversation that was made with another one, or with none: its tools are fixed.
     async fn check_project(&self, options: &SendOptions) -> Result<(), RuntimeError> {
         let Some(session) = self.store.agents().session(&options.session).await? else { return Ok(()) };
-        let has = Bound::of(&session.settings_json).project;
+        let settings = session.settings.map_err(|damage| RuntimeError::Invalid {
+            message: format!("the ledger is damaged: {damage}"),
+            hint: Some("begin another session, or restore a backup".to_owned()),
+        })?;
+        let has = settings.project;
         if has == options.project {
             return Ok(());
         }

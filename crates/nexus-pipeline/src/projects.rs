@@ -25,11 +25,10 @@ use nexus_project::catalog::{Catalog, LEAD_ONLY, ModelTier, denied_tools};
 use nexus_project::gates::{self, Class};
 use nexus_project::harness::ToolLog;
 use nexus_project::{Project, ProjectError};
-use nexus_store::agents::ItemKind;
+use nexus_store::agents::{ItemKind, SessionSettings};
 use nexus_tools::{ProjectTool, Role};
 use nexus_workspace::Layout;
 use nexus_workspace::config::{Settings, ToolLogPlace};
-use serde::Deserialize;
 use tokio_util::sync::CancellationToken;
 
 use self::hooks::ProjectHooks;
@@ -38,25 +37,6 @@ use self::open::OpenProject;
 
 /// How long a session stays open without a turn.
 const IDLE: Duration = Duration::from_secs(24 * 3600);
-
-/// What a session's settings say about projects.
-#[derive(Debug, Clone, Default, Deserialize)]
-#[serde(default)]
-pub(crate) struct Bound {
-    /// The project's folder.
-    pub(crate) project: Option<PathBuf>,
-    /// The catalog role of a worker.
-    pub(crate) agent: Option<String>,
-    /// The task of a worker.
-    pub(crate) task: Option<u64>,
-}
-
-impl Bound {
-    /// Reads them from a session's settings; settings that do not parse say nothing.
-    pub(crate) fn of(settings: &str) -> Self {
-        serde_json::from_str(settings).unwrap_or_default()
-    }
-}
 
 /// The daemon's projects.
 #[derive(Debug)]
@@ -125,9 +105,9 @@ impl Projects {
     }
 
     /// Returns how strong a model the role in a worker's settings wants.
-    pub(crate) fn tier(&self, settings: &serde_json::Value) -> Option<ModelTier> {
+    pub(crate) fn tier(&self, settings: &SessionSettings) -> Option<ModelTier> {
         let catalog = self.catalog().ok()?;
-        catalog.agent(settings.get("agent")?.as_str()?).map(|agent| agent.model_tier)
+        catalog.agent(settings.agent.as_deref()?).map(|agent| agent.model_tier)
     }
 
     /// Finds the project a person names: the nearest at or above it, else the folder itself.
@@ -159,9 +139,9 @@ impl Projects {
     }
 
     /// Returns the project a session works in.
-    pub(crate) fn of(&self, settings: &str) -> Result<Option<Arc<OpenProject>>, String> {
-        let Some(root) = Bound::of(settings).project else { return Ok(None) };
-        self.open(&root).map(Some).map_err(|error| error.message())
+    pub(crate) fn of(&self, settings: &SessionSettings) -> Result<Option<Arc<OpenProject>>, String> {
+        let Some(root) = &settings.project else { return Ok(None) };
+        self.open(root).map(Some).map_err(|error| error.message())
     }
 
     fn open(&self, root: &Path) -> Result<Arc<OpenProject>, ProjectError> {
@@ -189,7 +169,7 @@ impl Projects {
         &self,
         role: Role,
         project: &OpenProject,
-        bound: &Bound,
+        bound: &SessionSettings,
     ) -> Result<ProjectTool, String> {
         let (catalog, project) = (self.catalog()?, Arc::clone(&project.project));
         Ok(match role {
@@ -206,14 +186,14 @@ impl Projects {
     }
 
     /// Returns what a worker is told about its role.
-    pub(crate) fn role(&self, bound: &Bound) -> Option<RoleSection> {
+    pub(crate) fn role(&self, bound: &SessionSettings) -> Option<RoleSection> {
         let catalog = self.catalog().ok()?;
         let agent = catalog.agent(bound.agent.as_deref()?)?;
         Some(RoleSection { name: agent.id.clone(), body: agent.body.clone() })
     }
 
     /// Returns the tools a role must not have.
-    pub(crate) fn removed_tools(&self, bound: &Bound) -> Vec<&'static str> {
+    pub(crate) fn removed_tools(&self, bound: &SessionSettings) -> Vec<&'static str> {
         let Ok(catalog) = self.catalog() else { return Vec::new() };
         let Some(agent) = bound.agent.as_deref().and_then(|name| catalog.agent(name)) else {
             return Vec::new();
@@ -230,9 +210,8 @@ impl Projects {
 
     /// Returns what stands around a turn; nothing where a project has no part in it.
     pub(crate) fn around(self: &Arc<Self>, request: &AgentRequest<'_>) -> Option<Arc<dyn Hooks>> {
-        let bound = Bound::of(&request.session.settings_json);
-        match self.of(&request.session.settings_json) {
-            Ok(Some(open)) => Some(Arc::new(ProjectHooks::new(Arc::clone(self), open, bound, request))),
+        match self.of(request.settings) {
+            Ok(Some(open)) => Some(Arc::new(ProjectHooks::new(Arc::clone(self), open, request))),
             Ok(None) if request.role == Role::Manager && request.item.new.kind == ItemKind::Message => {
                 Some(Arc::new(NoProjectHooks::new(Arc::clone(self))))
             }

@@ -8,9 +8,8 @@ use nexus_base::id::QueueItemId;
 use nexus_protocol::framing::key;
 use nexus_protocol::trace::Stage;
 use nexus_store::StoreError;
-use nexus_store::agents::{ItemKind, NewItem, NewSession, SessionRole};
+use nexus_store::agents::{ItemFacts, ItemKind, NewItem, NewSession, SessionRole, SessionSettings};
 use nexus_store::runtime::RequestUpdate;
-use serde_json::json;
 
 use crate::admission::Ticket;
 use crate::pipeline::Pipeline;
@@ -114,16 +113,17 @@ impl Pipeline {
     pub(crate) fn place(&self, message: &Message, run: &Run) -> (NewSession, NewItem) {
         let (Message { event, request, .. }, options) = (message, &run.options);
         let routed = run.persona.as_deref().filter(|persona| self.agent_factory.live.has_persona(persona));
-        let mut settings = routed.map_or_else(|| json!({}), |persona| json!({ "persona": persona }));
-        if let Some(project) = &options.project {
-            settings["project"] = json!(project);
-        }
+        let settings = SessionSettings {
+            persona: routed.map(str::to_owned),
+            project: options.project.clone(),
+            ..SessionSettings::default()
+        };
         let session = NewSession {
             label: options.session.clone(),
             persona: routed.map_or_else(|| self.agent_factory.persona_name(), str::to_owned),
             role: SessionRole::Manager,
             origin: "nexus",
-            settings_json: settings.to_string(),
+            settings,
         };
         let sender = if options.system_part().is_some() { "system" } else { "owner" };
         let mut facts = vec![
@@ -145,9 +145,9 @@ impl Pipeline {
             source_event_id: Some(event.id.clone()),
             kind: options.kind,
             mode: options.mode,
-            frame_json: json!(facts).to_string(),
+            facts: ItemFacts::new(facts),
             content: event.body.content.clone(),
-            permissions_json: run.permissions.to_string(),
+            permissions: run.permissions.snapshot(),
         };
         (session, item)
     }

@@ -21,6 +21,7 @@ use std::time::{Duration, Instant};
 use nexus_automation::HookPoint;
 use nexus_base::clock::Timestamp;
 use nexus_base::id::RequestId;
+use nexus_identity::Permissions;
 use nexus_protocol::chat::ChatSend;
 use nexus_protocol::trace::Stage;
 use nexus_store::StoreError;
@@ -138,7 +139,7 @@ pub(crate) enum Decided {
 #[derive(Debug)]
 pub(crate) struct Run {
     /// What it may do.
-    pub(crate) permissions: Value,
+    pub(crate) permissions: Permissions,
     /// Where it goes.
     pub(crate) options: SendOptions,
     /// Who answers, if a policy names somebody.

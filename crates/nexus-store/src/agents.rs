@@ -5,6 +5,7 @@
 
 mod answered;
 mod claim;
+mod columns;
 mod compaction;
 mod context;
 mod dispatch;
@@ -23,6 +24,7 @@ mod usage;
 mod view;
 
 pub use claim::{Claim, ClaimedTurn};
+pub use columns::{ItemFacts, PermissionSnapshot, SessionSettings, UnreadableColumn};
 pub use compaction::{Compaction, CompactionCause, NewCompaction, Past, Trim, Undone};
 pub use dispatch::{NewDispatch, NewPost};
 pub use finish::{FinishTurn, Finished, NewReply, WorkerReport};

@@ -35,13 +35,11 @@ pub(super) fn sender_of(item: &NewItem) -> Sender {
         ItemKind::Task | ItemKind::WorkerResult | ItemKind::AgentMessage => return Sender::Agent,
         ItemKind::Message => {}
     }
-    let facts: Vec<(String, String)> = serde_json::from_str(&item.frame_json).unwrap_or_default();
-    let fact = |name: &str| facts.iter().find(|(known, _)| known == name).map(|(_, value)| value.clone());
-    match fact(nexus_protocol::framing::key::SENDER) {
-        Some(sender) if sender == "owner" => Sender::Owner,
+    match item.facts.get(nexus_protocol::framing::key::SENDER) {
+        Some("owner") => Sender::Owner,
         Some(name) => {
             let own = item.session.as_str().strip_prefix("dm:").map(EntityId::new);
-            Sender::Person { entity: own, name }
+            Sender::Person { entity: own, name: name.to_owned() }
         }
         None => Sender::Person { entity: None, name: String::new() },
     }
@@ -59,8 +57,7 @@ impl Sender {
 
     /// Returns what of memory a request of theirs may see.
     pub(super) fn viewer(&self, item: &Item) -> Viewer {
-        let level = serde_json::from_str(&item.new.permissions_json)
-            .map_or(DataLevel::None, |permissions: Permissions| permissions.data);
+        let level = Permissions::of(&item.new.permissions).data;
         match self {
             _ if level == DataLevel::None => Viewer::Nobody,
             Self::Owner | Self::System if level == DataLevel::Full => Viewer::Owner,

@@ -11,9 +11,9 @@ use nexus_base::id::{QueueItemId, RequestId, SessionLabel};
 use nexus_identity::Permissions;
 use nexus_protocol::framing::key;
 use nexus_store::agents::{
-    ItemKind, ItemMode, ItemOutcome, MessageRole, NewItem, NewSession, SessionRole, TurnRecord,
+    ItemFacts, ItemKind, ItemMode, ItemOutcome, MessageRole, NewItem, NewSession, SessionRole,
+    SessionSettings, TurnRecord,
 };
-use serde_json::json;
 
 /// Name of the fact that says which event facts of this turn come from.
 pub(super) const SOURCE: &str = "source";
@@ -28,17 +28,17 @@ pub(super) async fn take(broker: &Broker, persona: String, ask: Ask) -> Result<T
         persona,
         role: SessionRole::Worker,
         origin: "automation",
-        settings_json: "{}".to_owned(),
+        settings: SessionSettings::default(),
     };
-    let mut facts = vec![["automation".to_owned(), ask.automation.clone()]];
+    let mut facts = vec![("automation", ask.automation.clone())];
     if let Some(because_of) = &ask.because_of {
-        facts.push(["because_of".to_owned(), because_of.to_string()]);
+        facts.push(("because_of", because_of.to_string()));
     }
     if let Some(source) = &ask.source {
-        facts.push([SOURCE.to_owned(), source.to_string()]);
+        facts.push((SOURCE, source.to_string()));
     }
     if ask.tainted {
-        facts.push([key::UNTRUSTED.to_owned(), "words of somebody else".to_owned()]);
+        facts.push((key::UNTRUSTED, "words of somebody else".to_owned()));
     }
     let item = NewItem {
         id: QueueItemId::new(format!("{OWN_SESSIONS}{request}")),
@@ -49,9 +49,9 @@ pub(super) async fn take(broker: &Broker, persona: String, ask: Ask) -> Result<T
         source_event_id: None,
         kind: ItemKind::System,
         mode: ItemMode::Followup,
-        frame_json: json!(facts).to_string(),
+        facts: ItemFacts::new(facts),
         content: ask.text,
-        permissions_json: Permissions::everything().to_json().to_string(),
+        permissions: Permissions::everything().snapshot(),
     };
     let refused = |error: nexus_store::StoreError| RunError(error.to_string());
     broker.admit(session, item).await.map_err(refused)?;

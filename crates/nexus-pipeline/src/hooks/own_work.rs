@@ -73,8 +73,7 @@ impl OwnWork {
 
 /// Returns the event that facts of this turn come from.
 fn source_of(item: &Item) -> Option<EventId> {
-    let facts: Vec<(String, String)> = serde_json::from_str(&item.new.frame_json).unwrap_or_default();
-    facts.into_iter().find(|(name, _)| name == SOURCE).map(|(_, event)| EventId::new(event))
+    item.new.facts.get(SOURCE).map(EventId::new)
 }
 
 /// Refuses every tool it was not given, whatever a model makes up.

@@ -4,17 +4,16 @@ use crate::sessions::{AssignRequest, Assigned};
 use nexus_base::id::SessionLabel;
 use nexus_project::lifecycle::Moment;
 use nexus_project::{Tool, call, resume};
-use nexus_store::agents::{SessionRole, TaskStatus};
+use nexus_store::agents::{SessionRole, SessionSettings, TaskStatus};
 use serde_json::{Map, Value, json};
 
+use super::Projects;
 use super::open::OpenProject;
-use super::{Bound, Projects};
 
 impl Projects {
     /// Settles how a worker is sent off; the error is for the model.
     pub(crate) async fn assign(&self, request: &AssignRequest<'_>) -> Result<Assigned, String> {
-        let bound = Bound::of(&request.session.settings_json);
-        if request.session.role == SessionRole::Worker && bound.agent.is_some() {
+        if request.session.role == SessionRole::Worker && request.settings.agent.is_some() {
             return Err(
                 "a worker in a role sends nobody; report to your parent what else is needed".to_owned()
             );
@@ -27,11 +26,12 @@ impl Projects {
                 known.join(", ")
             ));
         }
-        let mut settings = json!({ "model": request.model });
-        if let Some(agent) = request.agent {
-            settings["agent"] = json!(agent);
-        }
-        let Some(project) = self.of(&request.session.settings_json)? else {
+        let mut settings = SessionSettings {
+            model: request.model.map(str::to_owned),
+            agent: request.agent.map(str::to_owned),
+            ..SessionSettings::default()
+        };
+        let Some(project) = self.of(request.settings)? else {
             if request.task.is_some() {
                 return Err(
                     "this conversation has no project, so it has no tasks; leave `task` out".to_owned()
@@ -39,21 +39,23 @@ impl Projects {
             }
             return Ok(Assigned { text: request.text.to_owned(), settings, resume: None });
         };
-        settings["project"] = json!(project.project.root());
+        settings.project = Some(project.project.root().to_owned());
         let mut payload = Map::from_iter([
             ("conversation".to_owned(), json!(lead(request))),
             ("reopenable".to_owned(), json!(reopenable(request))),
         ]);
         if let Some(id) = request.task {
             let task = ready_task(&project, id).await?;
-            settings["task"] = json!(id);
+            settings.task = Some(id);
             payload.insert("task_id".to_owned(), json!(id));
             let owner = resume::owner(&task).filter(|owner| catalog.agent(owner).is_some());
-            if let (None, Some(owner)) = (request.agent, owner) {
-                settings["agent"] = json!(owner);
+            if request.agent.is_none()
+                && let Some(owner) = owner
+            {
+                settings.agent = Some(owner.to_string());
             }
         }
-        if let Some(agent) = settings["agent"].as_str() {
+        if let Some(agent) = &settings.agent {
             payload.insert("agent_name".to_owned(), json!(agent));
         }
         if !request.text.is_empty() {

@@ -12,13 +12,13 @@ use nexus_project::ProjectError;
 use nexus_project::gates::{self, Caller, Class, ShellView};
 use nexus_project::lifecycle::{Decision, Moment, Reply, trouble};
 use nexus_protocol::tool::ToolOutput;
-use nexus_store::agents::ItemKind;
+use nexus_store::agents::{ItemKind, SessionSettings};
 use nexus_tools::Role;
 use nexus_tools::ports::{Call, TurnFacts};
 use serde_json::{Map, Value, json};
 
 use super::open::{OpenProject, exempt};
-use super::{Bound, Projects, scan};
+use super::{Projects, scan};
 
 /// How the context is called in the message.
 const SOURCE: &str = "project";
@@ -32,7 +32,7 @@ const WORKSPACE_NAMES: [&str; 3] = ["skills", "AGENTS.md", "BOOT.md"];
 pub(super) struct ProjectHooks {
     projects: Arc<Projects>,
     open: Arc<OpenProject>,
-    bound: Bound,
+    settings: SessionSettings,
     role: Role,
     kind: ItemKind,
     /// The conversation of Lead that this belongs to.
@@ -44,12 +44,7 @@ pub(super) struct ProjectHooks {
 }
 
 impl ProjectHooks {
-    pub(super) fn new(
-        projects: Arc<Projects>,
-        open: Arc<OpenProject>,
-        bound: Bound,
-        request: &AgentRequest<'_>,
-    ) -> Self {
+    pub(super) fn new(projects: Arc<Projects>, open: Arc<OpenProject>, request: &AgentRequest<'_>) -> Self {
         let folder = match request.role {
             Role::Manager => projects.layout.state().join("workspace/manager"),
             Role::Worker => projects.task_folder(&open),
@@ -61,7 +56,7 @@ impl ProjectHooks {
         };
         Self {
             open,
-            bound,
+            settings: request.settings.clone(),
             role: request.role,
             kind: request.item.new.kind,
             conversation: conversation.to_owned(),
@@ -82,10 +77,10 @@ impl ProjectHooks {
         payload.insert("conversation".to_owned(), json!(self.conversation));
         if self.role == Role::Worker {
             payload.insert("agent_id".to_owned(), json!(turn.session.as_str()));
-            if let Some(agent) = &self.bound.agent {
+            if let Some(agent) = &self.settings.agent {
                 payload.insert("agent_name".to_owned(), json!(agent));
             }
-            if let Some(task) = self.bound.task {
+            if let Some(task) = self.settings.task {
                 payload.insert("task_id".to_owned(), json!(task));
             }
         }
@@ -128,7 +123,7 @@ impl ProjectHooks {
             return Ok(Gate::Open);
         }
         let catalog = self.projects.catalog().map_err(ProjectError::Refused)?;
-        let agent = self.bound.agent.clone();
+        let agent = self.settings.agent.clone();
         let view = self.open.waiting(move |project| {
             let role = agent.as_deref().and_then(|name| catalog.agent(name));
             Ok(gates::shell(project, &catalog, Caller::Subagent { role }))

@@ -11,7 +11,7 @@ use nexus_base::id::{RequestId, SessionLabel};
 use nexus_protocol::bus::BusBody;
 use nexus_protocol::trace::Stage;
 use nexus_store::StoreError;
-use nexus_store::agents::{Item, OutboxRecord, SessionRecord, TurnRecord};
+use nexus_store::agents::{Item, OutboxRecord, SessionRecord, SessionSettings, TurnRecord};
 use nexus_tools::Role;
 use nexus_tools::ports::{Approve, NobodyToAsk};
 
@@ -22,6 +22,8 @@ pub struct AgentRequest<'a> {
     pub role: Role,
     /// The session that takes the turn.
     pub session: &'a SessionRecord,
+    /// What was fixed when it was made.
+    pub settings: &'a SessionSettings,
     /// The newest item it answers.
     pub item: &'a Item,
     /// The model that the message asked for which this goes back to.
@@ -33,6 +35,8 @@ pub struct AgentRequest<'a> {
 pub struct AssignRequest<'a> {
     /// The session that sends it.
     pub session: &'a SessionRecord,
+    /// What was fixed when that one was made.
+    pub settings: &'a SessionSettings,
     /// The sender's workers so far, newest last.
     pub workers: &'a [SessionRecord],
     /// What it is to do.
@@ -51,7 +55,7 @@ pub struct Assigned {
     /// What it is told.
     pub text: String,
     /// Settings of its session.
-    pub settings: serde_json::Value,
+    pub settings: SessionSettings,
     /// The worker that goes on instead of a new one.
     pub resume: Option<SessionLabel>,
 }
@@ -92,7 +96,10 @@ pub trait Engine: Send + Sync {
             }
             (None, None) => Ok(Assigned {
                 text: request.text.to_owned(),
-                settings: serde_json::json!({"model": request.model}),
+                settings: SessionSettings {
+                    model: request.model.map(str::to_owned),
+                    ..SessionSettings::default()
+                },
                 resume: None,
             }),
         }

@@ -211,7 +211,13 @@ async fn compact(
         SessionRole::Worker => Role::Worker,
     };
     let engine = &shared.parts.engine;
-    let request = AgentRequest { role, session: last.session, item: last.item, model: None };
+    let settings = match &last.session.settings {
+        Ok(settings) => settings,
+        Err(damage) => {
+            return Ok(Shortening::Refused { reason: format!("the ledger is damaged: {damage}") });
+        }
+    };
+    let request = AgentRequest { role, session: last.session, settings, item: last.item, model: None };
     let agent = match engine.agent(&request) {
         Ok(agent) => agent,
         Err(reason) => return Ok(Shortening::Refused { reason }),

@@ -2,9 +2,8 @@
 
 use std::sync::Arc;
 
-use nexus_protocol::framing::key;
 use nexus_store::StoreError;
-use nexus_store::agents::{Agents, ClaimedTurn, Item, ItemKind, TaintedTurn};
+use nexus_store::agents::{Agents, ClaimedTurn, ItemKind, TaintedTurn};
 use nexus_tools::{Role, Taint};
 
 /// Finds out what a turn is tainted by, and writes that down before anything of it is told to a model.
@@ -13,9 +12,8 @@ pub(crate) async fn standing(
     claimed: &ClaimedTurn,
     role: Role,
 ) -> Result<Arc<Taint>, StoreError> {
-    let carried: Vec<String> = claimed.items.iter().filter_map(carried).collect();
-    let known = claimed.turn.taint.iter().chain(&carried).map(String::as_str);
-    let taint = Taint::new(known);
+    let carried = claimed.items.iter().filter_map(|item| item.new.facts.untrusted());
+    let taint = Taint::new(claimed.turn.taint.as_deref().into_iter().chain(carried));
     // What an automation does for itself is one run each time, and has no past.
     if claimed.turn.parent.is_some()
         && !crate::sessions::history_cache::is_forgetful(&claimed.session.label)
@@ -46,10 +44,4 @@ fn inherit(taint: &Taint, earlier: &TaintedTurn, claimed: &ClaimedTurn, role: Ro
             taint.shadow(source);
         }
     }
-}
-
-fn carried(item: &Item) -> Option<String> {
-    // Written by us; a row that does not parse carries nothing readable.
-    let facts: Vec<(String, String)> = serde_json::from_str(&item.new.frame_json).unwrap_or_default();
-    facts.into_iter().find(|(name, _)| name == key::UNTRUSTED).map(|(_, sources)| sources)
 }

@@ -10,8 +10,8 @@ use nexus_protocol::bus::BusBody;
 use nexus_protocol::framing::key;
 use nexus_protocol::tool::ToolOutput;
 use nexus_store::agents::{
-    ClaimedTurn, Item, ItemKind, ItemMode, NewDispatch, NewItem, NewPost, Redispatch, SessionRecord,
-    SessionRole, TaskStatus,
+    ClaimedTurn, Item, ItemFacts, ItemKind, ItemMode, NewDispatch, NewItem, NewPost, Redispatch,
+    SessionRecord, SessionRole, SessionSettings, TaskStatus,
 };
 use nexus_tools::Taint;
 use nexus_tools::coordination::Coordinate;
@@ -90,7 +90,12 @@ impl TurnDispatch<'_> {
         let agents = &self.shared.parts.agents;
         let workers = agents.workers_of(&session.label).await.map_err(|error| ledger_error(&error))?;
         let (agent, model) = (agent.as_deref(), model.as_deref());
-        let wanted = AssignRequest { session, workers: &workers, text: &text, agent, model, task };
+        let own = match &session.settings {
+            Ok(own) => own,
+            Err(damage) => return Ok(told(ToolOutput::error(format!("not dispatched: {damage}")))),
+        };
+        let wanted =
+            AssignRequest { session, settings: own, workers: &workers, text: &text, agent, model, task };
         let Assigned { text, settings, resume } = match self.shared.parts.engine.assign(&wanted).await {
             Ok(assigned) => assigned,
             Err(reason) => return Ok(told(ToolOutput::error(format!("not dispatched: {reason}")))),
@@ -120,7 +125,7 @@ impl TurnDispatch<'_> {
             label: label.clone(),
             persona: session.persona.clone(),
             depth,
-            settings_json: settings.to_string(),
+            settings,
             task,
             most_outstanding: MAX_OUTSTANDING,
         };
@@ -140,7 +145,7 @@ impl TurnDispatch<'_> {
         call: &ToolCallId,
         label: SessionLabel,
         text: &str,
-        settings: &Value,
+        settings: &SessionSettings,
     ) -> Result<Option<Coordinated>, LedgerError> {
         let session = &self.claimed.session;
         let request_id = RequestId::generate();
@@ -152,7 +157,7 @@ impl TurnDispatch<'_> {
             parent: session.label.clone(),
             parent_turn: self.claimed.turn.id.clone(),
             label: label.clone(),
-            settings_json: settings.to_string(),
+            settings: settings.clone(),
             task: self.item(
                 format!("task:{call}"),
                 &label,
@@ -319,11 +324,11 @@ impl TurnDispatch<'_> {
         session: &SessionLabel,
         request_id: RequestId,
         kind: ItemKind,
-        mut frame: Vec<(&str, String)>,
+        mut facts: Vec<(&str, String)>,
         content: String,
     ) -> NewItem {
         // Whatever a run hands on may hold what it read.
-        frame.extend(self.taint.fact().map(|sources| (key::UNTRUSTED, sources)));
+        facts.extend(self.taint.fact().map(|sources| (key::UNTRUSTED, sources)));
         NewItem {
             id: QueueItemId::new(id),
             session: session.clone(),
@@ -333,10 +338,10 @@ impl TurnDispatch<'_> {
             source_event_id: None,
             kind,
             mode: ItemMode::Followup,
-            frame_json: json!(frame).to_string(),
+            facts: ItemFacts::new(facts),
             content,
             // A worker never gets more than the one who sent it.
-            permissions_json: self.last.new.permissions_json.clone(),
+            permissions: self.last.new.permissions.clone(),
         }
     }
 }

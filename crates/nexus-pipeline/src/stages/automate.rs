@@ -39,7 +39,7 @@ pub(super) async fn automate(
     let Routing { session, delay, .. } = &access.verdict.routing;
     let Merged { enrich, handled, session: wanted, .. } = said;
     let run = Run {
-        permissions: access.permissions.to_json(),
+        permissions: access.permissions.clone(),
         options: rerouted(message.options.routed(&access.verdict.routing), wanted.as_deref()),
         persona: session.as_ref().and_then(|rule| rule.persona.clone()),
         delay: *delay,

@@ -46,11 +46,19 @@ pub(super) async fn assemble(shared: &Arc<Shared>, turn: &BegunTurn<'_>) -> Resu
 async fn gather(shared: &Arc<Shared>, turn: &BegunTurn<'_>) -> Result<Context, String> {
     let (claimed, role) = (turn.claimed, turn.role);
     let broken = |error: StoreError| error.to_string();
+    // Nobody knows what a damaged row took away, so what it belongs to is not run.
+    for item in &claimed.items {
+        item.new.facts.read().map_err(|damage| format!("the ledger is damaged: {damage}"))?;
+    }
+    let settings = claimed.session.settings.as_ref();
+    let settings = settings.map_err(|damage| format!("the ledger is damaged: {damage}"))?;
     let past = shared.pasts.of(&shared.parts.agents, claimed).await.map_err(broken)?;
     let told = told(shared, claimed).await.map_err(broken)?;
     let model = wanted_model(shared, turn.last, role).await.map_err(broken)?;
-    let (engine, request) =
-        (&shared.parts.engine, AgentRequest { role, session: &claimed.session, item: turn.last, model });
+    let (engine, request) = (
+        &shared.parts.engine,
+        AgentRequest { role, session: &claimed.session, settings, item: turn.last, model },
+    );
     Ok(Context {
         agent: engine.agent(&request)?,
         hooks: engine.hooks(&request),
@@ -75,9 +83,7 @@ async fn wanted_model(shared: &Shared, last: &Item, role: Role) -> Result<Option
 }
 
 fn named_in(item: &Item) -> Option<String> {
-    // Written by us; a row that does not parse names nothing.
-    let facts: Vec<(String, String)> = serde_json::from_str(&item.new.frame_json).unwrap_or_default();
-    facts.into_iter().find(|(name, _)| name == key::MODEL).map(|(_, model)| model)
+    item.new.facts.get(key::MODEL).map(str::to_owned)
 }
 
 async fn told(shared: &Shared, claimed: &ClaimedTurn) -> Result<Option<ContextRecord>, StoreError> {

@@ -18,8 +18,8 @@ use nexus_pipeline::sessions::{
 use nexus_protocol::bus::BusBody;
 use nexus_protocol::framing::{Frame, Kind, key};
 use nexus_store::agents::{
-    Admitted, Item, ItemKind, ItemMode, NewItem, NewSession, OutboxRecord, Overflow, SessionRecord,
-    SessionRole,
+    Admitted, Item, ItemFacts, ItemKind, ItemMode, NewItem, NewSession, OutboxRecord, Overflow,
+    PermissionSnapshot, SessionRecord, SessionRole, SessionSettings,
 };
 use nexus_store::{OpenMode, Store, StoreError};
 use nexus_tools::{FileAccess, FileTools};
@@ -248,7 +248,7 @@ impl Engine for TestEngine {
     fn framer(&self) -> Framer {
         Box::new(|item| {
             let kind = Kind::parse(item.new.kind.as_str()).unwrap_or(Kind::System);
-            let facts: Vec<(String, String)> = serde_json::from_str(&item.new.frame_json).unwrap_or_default();
+            let facts = item.new.facts.read().unwrap();
             let frame = facts.iter().fold(Frame::new(kind), |frame, (name, value)| frame.with(name, value));
             frame.with(key::SENDER, "test").render()
         })
@@ -451,7 +451,7 @@ pub(crate) fn message(session: &str, text: &str, mode: ItemMode) -> (NewSession,
         persona: String::new(),
         role: SessionRole::Manager,
         origin: "nexus",
-        settings_json: "{}".into(),
+        settings: SessionSettings::default(),
     };
     let item = NewItem {
         id: QueueItemId::new(event.as_str()),
@@ -462,9 +462,9 @@ pub(crate) fn message(session: &str, text: &str, mode: ItemMode) -> (NewSession,
         source_event_id: Some(event),
         kind: ItemKind::Message,
         mode,
-        frame_json: json!([]).to_string(),
+        facts: ItemFacts::new::<String>([]),
         content: text.to_owned(),
-        permissions_json: "{}".into(),
+        permissions: PermissionSnapshot::new(json!({})),
     };
     (new, item)
 }

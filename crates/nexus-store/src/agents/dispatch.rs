@@ -6,6 +6,7 @@ use nexus_base::id::{QueueItemId, RequestId, SessionLabel, ToolCallId, TurnId, n
 use rusqlite::{Connection, OptionalExtension, params};
 
 use super::Agents;
+use super::columns::{ItemFacts, SessionSettings, UNTRUSTED};
 use super::model::{
     Aftermath, ItemKind, ItemMode, ItemOutcome, NewItem, Reported, SessionRecord, SessionRole, TaskStatus,
 };
@@ -30,8 +31,8 @@ pub struct NewDispatch {
     pub persona: String,
     /// Depth of the new session.
     pub depth: u32,
-    /// Settings fixed at creation, as JSON.
-    pub settings_json: String,
+    /// Settings fixed at creation.
+    pub settings: SessionSettings,
     /// The task as a queue item of the new session.
     pub task: NewItem,
     /// Most unfinished workers one parent may have.
@@ -76,7 +77,7 @@ impl Agents {
                         new.call.as_str(),
                         new.task.content,
                         new.depth,
-                        new.settings_json,
+                        new.settings,
                         now.0,
                     ])?;
                 queue::insert(connection, &new.task, now)?;
@@ -219,14 +220,13 @@ pub(super) fn report(
         }
         (Some(_), None) => (QueueItemId::new(format!("{first}:{}", new_ulid())), task),
     };
-    let mut frame = vec![
-        ["dispatch".to_owned(), dispatch.to_string()],
-        ["session".to_owned(), worker.label.to_string()],
-        ["status".to_owned(), status.as_str().to_owned()],
+    let mut facts = vec![
+        ("dispatch", dispatch.to_string()),
+        ("session", worker.label.to_string()),
+        ("status", status.as_str().to_owned()),
     ];
     // What a worker read is in what it reports, however it words it.
-    frame.extend(taint::of_session(connection, &worker.label)?.map(|taint| [taint::FACT.to_owned(), taint]));
-    let frame = serde_json::json!(frame);
+    facts.extend(taint::of_session(connection, &worker.label)?.map(|taint| (UNTRUSTED, taint)));
     let item = NewItem {
         id,
         session: parent.clone(),
@@ -236,9 +236,9 @@ pub(super) fn report(
         source_event_id: None,
         kind: ItemKind::WorkerResult,
         mode: ItemMode::Followup,
-        frame_json: frame.to_string(),
+        facts: ItemFacts::new(facts),
         content: text.to_owned(),
-        permissions_json: cause.new.permissions_json,
+        permissions: cause.new.permissions,
     };
     queue::insert(connection, &item, now)?;
     aftermath.reported.push(Reported {

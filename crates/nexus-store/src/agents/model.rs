@@ -5,6 +5,7 @@ use nexus_base::id::{
     BootId, EventId, MessageId, OutboxId, QueueItemId, RequestId, SessionLabel, ToolCallId, TurnId,
 };
 
+use super::columns::{ItemFacts, PermissionSnapshot, SessionSettings, UnreadableColumn};
 use crate::words::words;
 
 words! {
@@ -174,8 +175,8 @@ pub struct SessionRecord {
     pub cancel_reason: Option<String>,
     /// Manager 0, its workers 1, …
     pub depth: u32,
-    /// Settings fixed at creation, as JSON.
-    pub settings_json: String,
+    /// What was fixed when it was made, if the row can be read.
+    pub settings: Result<SessionSettings, UnreadableColumn>,
     /// `active` or `archived`.
     pub status: String,
     /// Last change.
@@ -193,8 +194,8 @@ pub struct NewSession {
     pub role: SessionRole,
     /// Where it comes from: `nexus`, `subagent`.
     pub origin: &'static str,
-    /// Settings fixed at creation, as JSON.
-    pub settings_json: String,
+    /// What is fixed from now on.
+    pub settings: SessionSettings,
 }
 
 /// An item for a session's queue.
@@ -214,12 +215,12 @@ pub struct NewItem {
     pub kind: ItemKind,
     /// How it meets a busy session.
     pub mode: ItemMode,
-    /// Facts for the frame, as a JSON array of pairs.
-    pub frame_json: String,
+    /// What the model is told about it.
+    pub facts: ItemFacts,
     /// The words.
     pub content: String,
     /// What it may do, decided once at admission.
-    pub permissions_json: String,
+    pub permissions: PermissionSnapshot,
 }
 
 /// A queue item row.

@@ -235,9 +235,9 @@ pub(super) fn insert(connection: &Connection, item: &NewItem, now: Timestamp) ->
             item.source_event_id.as_ref().map(nexus_base::id::EventId::as_str),
             item.kind,
             item.mode,
-            item.frame_json,
+            item.facts,
             item.content,
-            item.permissions_json,
+            item.permissions,
             now.0,
         ])?;
     Ok(inserted == 1)

@@ -6,6 +6,7 @@ use nexus_base::id::{SessionLabel, ToolCallId, TurnId};
 use rusqlite::params;
 
 use super::Agents;
+use super::columns::SessionSettings;
 use super::dispatch::outstanding;
 use super::model::NewItem;
 use super::{ledger, queue};
@@ -25,8 +26,8 @@ pub struct Redispatch {
     pub parent_turn: TurnId,
     /// The worker.
     pub label: SessionLabel,
-    /// Settings that hold from now on, as JSON.
-    pub settings_json: String,
+    /// Settings that hold from now on.
+    pub settings: SessionSettings,
     /// The task as a queue item of the worker.
     pub task: NewItem,
     /// Most unfinished workers one parent may have.
@@ -60,7 +61,7 @@ impl Agents {
                         new.call.as_str(),
                         new.parent_turn.as_str(),
                         new.task.content,
-                        new.settings_json,
+                        new.settings,
                         now.0,
                     ])?;
                 if changed == 0 {

@@ -8,6 +8,7 @@ use nexus_base::id::{
 };
 use rusqlite::{Connection, OptionalExtension, Row};
 
+use super::columns::SessionSettings;
 use super::model::{CallRecord, Item, MessageRecord, NewItem, OutboxRecord, SessionRecord, TurnRecord};
 
 // Columns as macros, so that whole statements are literals and none is put together at run time.
@@ -59,7 +60,7 @@ pub(super) fn session(row: &Row<'_>) -> rusqlite::Result<SessionRecord> {
         task_status: row.get(7)?,
         cancel_reason: row.get(8)?,
         depth: row.get(9)?,
-        settings_json: row.get(10)?,
+        settings: SessionSettings::read(row.get_ref(10)?.as_str()?),
         status: row.get(11)?,
         updated_at: Timestamp(row.get(12)?),
     })
@@ -76,9 +77,9 @@ pub(super) fn item(row: &Row<'_>) -> rusqlite::Result<Item> {
             source_event_id: row.get::<_, Option<String>>(5)?.map(EventId::new),
             kind: row.get(6)?,
             mode: row.get(7)?,
-            frame_json: row.get(8)?,
+            facts: row.get(8)?,
             content: row.get(9)?,
-            permissions_json: row.get(10)?,
+            permissions: row.get(10)?,
         },
         status: row.get(11)?,
         outcome: row.get(12)?,

@@ -8,8 +8,6 @@ use super::Agents;
 use crate::error::StoreError;
 use crate::writer::Sync;
 
-/// Name of the fact that carries it from session to session, in an item's frame.
-pub(super) const FACT: &str = "untrusted";
 /// Sources on one line of a frame are set apart by this.
 const BETWEEN: &str = "; ";
 

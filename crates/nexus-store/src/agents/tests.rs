@@ -7,6 +7,7 @@ use nexus_base::clock::Timestamp;
 use nexus_base::id::{BootId, QueueItemId, RequestId, SessionLabel, TurnId};
 use rusqlite::Connection;
 
+use super::columns::{ItemFacts, PermissionSnapshot};
 use super::model::{Admitted, ItemKind, ItemMode, NewItem};
 use super::{claim, dispatch, finish, outbox, queue, rows, view};
 
@@ -78,9 +79,9 @@ fn item(number: u32) -> NewItem {
         source_event_id: None,
         kind: ItemKind::Message,
         mode: ItemMode::Followup,
-        frame_json: "[]".into(),
+        facts: ItemFacts::new::<String>([]),
         content: "hello".into(),
-        permissions_json: "{}".into(),
+        permissions: PermissionSnapshot::new(serde_json::json!({})),
     }
 }
 

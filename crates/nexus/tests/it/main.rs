@@ -38,6 +38,7 @@ mod kernel_commands;
 mod kernel_crashes;
 mod kernel_inside;
 mod kernel_serving;
+mod ledger_rows_are_damaged;
 mod lifecycle;
 mod manual_is_current;
 mod mcp_meets_faults;

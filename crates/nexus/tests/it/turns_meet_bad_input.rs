@@ -156,7 +156,10 @@ struct Lock {
 impl Lock {
     fn take(data: &std::path::Path) -> Self {
         use nexus_base::id::{BootId, QueueItemId, RequestId, SessionLabel};
-        use nexus_store::agents::{ItemKind, ItemMode, NewItem, NewSession, Overflow, SessionRole};
+        use nexus_store::agents::{
+            ItemFacts, ItemKind, ItemMode, NewItem, NewSession, Overflow, PermissionSnapshot, SessionRole,
+            SessionSettings,
+        };
         let store = nexus_store::Store::open(data, nexus_store::OpenMode::ReadWrite).unwrap();
         let (release, wait) = std::sync::mpsc::channel::<()>();
         let (tell, entered) = std::sync::mpsc::channel::<()>();
@@ -168,7 +171,7 @@ impl Lock {
                 persona: String::new(),
                 role: SessionRole::Manager,
                 origin: "nexus",
-                settings_json: "{}".into(),
+                settings: SessionSettings::default(),
             };
             let item = NewItem {
                 id: QueueItemId::new("held"),
@@ -179,9 +182,9 @@ impl Lock {
                 source_event_id: None,
                 kind: ItemKind::Message,
                 mode: ItemMode::Followup,
-                frame_json: "[]".into(),
+                facts: ItemFacts::new::<String>([]),
                 content: "held".into(),
-                permissions_json: "{}".into(),
+                permissions: PermissionSnapshot::new(serde_json::json!({})),
             };
             let wait = std::sync::Mutex::new(wait);
             tokio.block_on(async {

@@ -6,8 +6,8 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
+use nexus_base::task::Tasks;
 use tokio_util::sync::CancellationToken;
-use tokio_util::task::TaskTracker;
 
 /// However busy things are, nothing waits longer than this many times the quiet that is asked for.
 const PATIENCE: u32 = 20;
@@ -18,7 +18,7 @@ pub struct Quiet {
     /// Milliseconds after the start.
     last: AtomicU64,
     wanted: Box<dyn Fn() -> Duration + Send + Sync>,
-    tasks: TaskTracker,
+    tasks: Tasks,
     stopping: CancellationToken,
 }
 
@@ -35,7 +35,7 @@ impl Quiet {
             start: Instant::now(),
             last: AtomicU64::new(0),
             wanted,
-            tasks: TaskTracker::new(),
+            tasks: Tasks::default(),
             stopping: CancellationToken::new(),
         }
     }
@@ -73,7 +73,7 @@ impl Quiet {
 
     /// Does something beside everything else.
     pub fn spawn(&self, work: impl Future<Output = ()> + Send + 'static) {
-        self.tasks.spawn(work);
+        self.tasks.spawn("quiet", work);
     }
 
     /// Ends the waiting, lets what has begun end within `patience`.

@@ -13,10 +13,10 @@ use std::time::Duration;
 use arc_swap::ArcSwap;
 use nexus_base::id::new_ulid;
 use nexus_base::redact::Redactor;
+use nexus_base::task::Tasks;
 use nexus_store::runtime::{Automation, InvocationOutcome};
 use nexus_store::{Runtime, Store, StoreError};
 use tokio::sync::Semaphore;
-use tokio_util::task::TaskTracker;
 
 use crate::active::load_active;
 use crate::handler::Handler;
@@ -86,7 +86,7 @@ pub struct Runner {
 struct Shared {
     parts: RunnerParts,
     registry: ArcSwap<Registry>,
-    tasks: TaskTracker,
+    tasks: Tasks,
     places: Arc<Semaphore>,
 }
 
@@ -97,7 +97,7 @@ impl Runner {
             shared: Arc::new(Shared {
                 parts,
                 registry: ArcSwap::default(),
-                tasks: TaskTracker::new(),
+                tasks: Tasks::default(),
                 places: Arc::new(Semaphore::new(DETACHED_AT_ONCE)),
             }),
         }
@@ -199,7 +199,7 @@ impl Runner {
 
     /// Runs something beside everything else; [`Runner::drain`] waits for it.
     pub fn spawn(&self, work: impl Future<Output = ()> + Send + 'static) {
-        self.shared.tasks.spawn(work);
+        self.shared.tasks.spawn("automations", work);
     }
 
     /// Waits for runs under way, no longer than `patience`.
@@ -228,7 +228,7 @@ impl Runner {
 
     fn detach(&self, entry: Arc<Entry>, occasion: Arc<Occasion>, invocation: String) {
         let shared = Arc::clone(&self.shared);
-        self.shared.tasks.spawn(async move {
+        self.shared.tasks.spawn("automation", async move {
             // The semaphore is never closed; without a place it would only run beside too many others.
             let _place = Arc::clone(&shared.places).acquire_owned().await;
             shared.run(&entry, occasion, invocation).await;

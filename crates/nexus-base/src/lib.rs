@@ -9,4 +9,5 @@ pub mod id;
 pub mod jail;
 pub mod lock;
 pub mod redact;
+pub mod task;
 pub mod text;

@@ -106,7 +106,7 @@ impl Connections {
             .map_err(|error| disconnected(what, error))?;
         // Ends by itself once the sender is dropped. What goes wrong here reaches the caller
         // through the request under way.
-        tokio::spawn(async move {
+        nexus_base::task::spawn("connection", async move {
             let _ = connection.await;
         });
         Ok(sender)

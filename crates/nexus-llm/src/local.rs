@@ -57,7 +57,7 @@ pub async fn discover(net: &Net, ports: &[u16]) -> Vec<LocalServer> {
         .iter()
         .map(|port| {
             let (net, port) = (net.clone(), *port);
-            tokio::spawn(async move { ask(&net, port).await })
+            nexus_base::task::spawn("local-server", async move { ask(&net, port).await })
         })
         .collect();
     let mut found = Vec::new();

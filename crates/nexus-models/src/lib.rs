@@ -10,6 +10,7 @@ use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use std::time::{Duration, SystemTime};
 
 use nexus_base::redact::Redactor;
+use nexus_base::task::Tasks;
 use nexus_credentials::{AccessRules, CredentialFolder, Reference};
 use nexus_llm::{LocalServer, Model, ModelName, ModelTable};
 use nexus_net::Net;
@@ -68,6 +69,7 @@ struct Inner {
     seen: Mutex<Option<SystemTime>>,
     /// Whether this machine's servers have been looked for.
     looked: watch::Sender<bool>,
+    tasks: Tasks,
 }
 
 impl std::fmt::Debug for Inner {
@@ -93,6 +95,7 @@ impl Models {
                 ready: RwLock::new(None),
                 seen: Mutex::new(None),
                 looked: watch::Sender::new(false),
+                tasks: Tasks::default(),
             }),
         };
         models.choose_again();
@@ -114,7 +117,7 @@ impl Models {
     /// Looks for servers on this machine, in the background.
     pub fn look_around(&self) {
         let models = self.clone();
-        tokio::spawn(async move {
+        self.inner.tasks.spawn("local-servers", async move {
             models.find_local().await;
             models.inner.looked.send_replace(true);
         });

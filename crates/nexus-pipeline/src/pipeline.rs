@@ -4,13 +4,13 @@ use std::sync::Arc;
 
 use nexus_base::failpoint;
 use nexus_base::id::{EntityId, RequestId, SessionLabel};
+use nexus_base::task::Tasks;
 use nexus_identity::Access;
 use nexus_protocol::chat::{ChatAccepted, ChatSend};
 use nexus_store::agents::ItemKind;
 use nexus_store::events::AcceptedEvent;
 use nexus_store::{Store, StoreError};
 use tokio_util::sync::CancellationToken;
-use tokio_util::task::TaskTracker;
 
 use crate::RuntimeError;
 use crate::admission::AdmissionOrder;
@@ -34,7 +34,7 @@ pub struct Pipeline {
     pub(crate) questions: Arc<Questions>,
     pub(crate) automations: Arc<Automations>,
     pub(crate) owner: EntityId,
-    pub(crate) tasks: TaskTracker,
+    pub(crate) tasks: Tasks,
     pub(crate) stopping: CancellationToken,
     pub(crate) admission: Arc<AdmissionOrder>,
 }
@@ -59,7 +59,7 @@ impl Pipeline {
             questions,
             automations,
             owner,
-            tasks: TaskTracker::new(),
+            tasks: Tasks::default(),
             stopping: CancellationToken::new(),
             admission: Arc::default(),
         }
@@ -119,7 +119,8 @@ impl Pipeline {
             duplicate: false,
         };
         let pipeline = Arc::clone(self);
-        self.tasks.spawn(async move { pipeline.drive_to_queue(&message, ticket, None).await });
+        let span = message.span();
+        self.tasks.spawn_in(span, async move { pipeline.drive_to_queue(&message, ticket, None).await });
         failpoint::hit("s1.acknowledged");
         Ok(accepted)
     }
@@ -165,8 +166,10 @@ impl Pipeline {
             later @ (Decided::Run(_) | Decided::Held { .. }) => {
                 let mut ticket = self.admission.enter(&message.request);
                 ticket.enqueue(&message.options.session);
-                let pipeline = Arc::clone(self);
-                self.tasks.spawn(async move { pipeline.drive_to_queue(&message, ticket, Some(later)).await });
+                let (pipeline, span) = (Arc::clone(self), message.span());
+                self.tasks.spawn_in(span, async move {
+                    pipeline.drive_to_queue(&message, ticket, Some(later)).await;
+                });
                 Ok(())
             }
         }

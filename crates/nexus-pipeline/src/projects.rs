@@ -20,6 +20,7 @@ use std::time::Duration;
 use crate::sessions::AgentRequest;
 use nexus_agent::RoleSection;
 use nexus_agent::ports::Hooks;
+use nexus_base::task::Tasks;
 use nexus_memory::Memory;
 use nexus_project::catalog::{Catalog, LEAD_ONLY, ModelTier, denied_tools};
 use nexus_project::gates::{self, Class};
@@ -49,6 +50,8 @@ pub struct Projects {
     tool_log: Mutex<ToolLog>,
     open: Mutex<HashMap<PathBuf, Arc<OpenProject>>>,
     stopping: CancellationToken,
+    /// One for each open session, which ends it when its time is up.
+    tasks: Tasks,
     /// How long a session stays open without a turn.
     idle: Duration,
 }
@@ -63,6 +66,7 @@ impl Projects {
             tool_log: Mutex::default(),
             open: Mutex::default(),
             stopping: CancellationToken::new(),
+            tasks: Tasks::default(),
             idle: IDLE,
         }
     }
@@ -231,6 +235,8 @@ impl Projects {
         for project in open {
             project.end(self, "the daemon stops").await;
         }
+        self.tasks.close();
+        self.tasks.wait().await;
     }
 
     fn lock(&self) -> MutexGuard<'_, HashMap<PathBuf, Arc<OpenProject>>> {

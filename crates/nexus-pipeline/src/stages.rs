@@ -20,7 +20,7 @@ use std::time::{Duration, Instant};
 
 use nexus_automation::HookPoint;
 use nexus_base::clock::Timestamp;
-use nexus_base::id::RequestId;
+use nexus_base::id::{RequestId, SessionLabel};
 use nexus_identity::Permissions;
 use nexus_protocol::chat::ChatSend;
 use nexus_protocol::trace::Stage;
@@ -29,6 +29,7 @@ use nexus_store::agents::{Aftermath, Claim, ClaimedTurn, Item, OutboxRecord};
 use nexus_store::events::Event;
 use nexus_store::runtime::StageTiming;
 use serde_json::{Value, json};
+use tracing::{Instrument as _, Span};
 
 use self::authorize::Authorized;
 pub(crate) use self::receive::{Received, begin_trace};
@@ -79,6 +80,11 @@ pub(crate) async fn admit(
 
 /// Stages five to eight of what a session has claimed (S4).
 pub(crate) async fn process(shared: &Arc<Shared>, work: Work) {
+    let span = work.span();
+    process_work(shared, work).instrument(span).await;
+}
+
+async fn process_work(shared: &Arc<Shared>, work: Work) {
     let ended = match work {
         Work::Turn(claimed) => {
             let Some(turn) = run::begin(shared, &claimed) else { return };
@@ -105,7 +111,8 @@ pub(crate) async fn process(shared: &Arc<Shared>, work: Work) {
 /// Stages seven and eight of an item that ended without a turn, beside everything else.
 pub(crate) fn settle_later(shared: &Arc<Shared>, item: Item, line: Option<OutboxRecord>) {
     let shared = Arc::clone(shared);
-    Arc::clone(&shared).tasks.spawn(async move {
+    let span = request_span(&item.new.request_id, &item.new.session);
+    Arc::clone(&shared).tasks.spawn_in(span, async move {
         if let Some(line) = &line {
             retry::until_ok(&shared, "deliver", || outbox::deliver(&shared, line)).await;
         }
@@ -178,6 +185,28 @@ pub(crate) enum LeftOver {
     Cancelled,
     /// A restored copy brought it along.
     Restored,
+}
+
+impl Message {
+    /// Returns the span of everything that happens to it before its turn.
+    pub(crate) fn span(&self) -> Span {
+        request_span(&self.request, &self.options.session)
+    }
+}
+
+/// Begins anew: what led to a request is no part of it.
+fn request_span(request: &RequestId, session: &SessionLabel) -> Span {
+    tracing::error_span!(parent: None, "request", %request, %session)
+}
+
+impl Work {
+    /// Returns the span of the turn; the newest of its requests stands for all of them.
+    fn span(&self) -> Span {
+        let (Self::Turn(claimed) | Self::LeftOver(claimed, _)) = self;
+        let turn = &claimed.turn;
+        let request = claimed.items.last().map_or(&turn.request_id, |item| &item.new.request_id);
+        tracing::error_span!("turn", %request, turn = %turn.id)
+    }
 }
 
 impl From<Claim> for Work {

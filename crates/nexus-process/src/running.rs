@@ -55,10 +55,10 @@ pub(crate) async fn run(
 
     let captures = [Capture::new(limit), Capture::new(limit)];
     let [out, err] = captures.clone();
-    let mut reading = tokio::spawn(async move {
+    let mut reading = nexus_base::task::spawn("command-output", async move {
         tokio::join!(drain(out, stdout), drain(err, stderr));
     });
-    let feeding = input.map(|(pipe, bytes)| tokio::spawn(feed(pipe, bytes)));
+    let feeding = input.map(|(pipe, bytes)| nexus_base::task::spawn("command-input", feed(pipe, bytes)));
     // Dropped on every way out, so neither task outlives the run.
     let _tasks = AbortOnDrop([Some(reading.abort_handle()), feeding.map(|task| task.abort_handle())]);
 

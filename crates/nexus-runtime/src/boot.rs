@@ -141,7 +141,7 @@ where
     runtime.shared.agent_factory.models.remember().await?;
     runtime.note_owner_token().await?;
     let ending = CancellationToken::new();
-    let serving = tokio::spawn(serve(runtime.clone(), listener, ending.clone()));
+    let serving = nexus_base::task::spawn("server", serve(runtime.clone(), listener, ending.clone()));
     steps.done("server", clock, address.to_string());
     steps.done("adapters", Instant::now(), "none configured".to_owned());
     let clock = Instant::now();
@@ -170,11 +170,14 @@ where
     runtime.shared.bus.publish(None, BusBody::Started { version: env!("CARGO_PKG_VERSION").to_owned() });
     ready(address);
     runtime.shared.agent_factory.models.look_around();
-    tokio::spawn(crate::memory_keeper::keep(
-        runtime.shared.agent_factory.memory.clone(),
-        nexus_pipeline::memory_service::beside(&options.layout),
-        runtime.shared.stopping.clone(),
-    ));
+    nexus_base::task::spawn(
+        "memory",
+        crate::memory_keeper::keep(
+            runtime.shared.agent_factory.memory.clone(),
+            nexus_pipeline::memory_service::beside(&options.layout),
+            runtime.shared.stopping.clone(),
+        ),
+    );
     check_credentials(options);
     runtime.shared.automations.take_up();
 
@@ -248,7 +251,7 @@ fn sync_credentials(options: &StartOptions, settings: &Settings, warnings: &mut 
 fn check_credentials(options: &StartOptions) {
     let folder = CredentialFolder::new(options.layout.credentials());
     let resolver = nexus_models::credentials::of_daemon(options);
-    tokio::spawn(async move {
+    nexus_base::task::spawn("credentials", async move {
         match folder.check(&resolver, Observer::Daemon).await {
             Ok(checked) => {
                 for one in checked.iter().filter(|one| one.problem.is_some()) {

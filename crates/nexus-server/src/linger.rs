@@ -45,12 +45,13 @@ impl Lingering {
 impl Drop for Lingering {
     fn drop(&mut self) {
         let Some(stream) = self.stream.take().filter(|_| self.wanted.load(Ordering::Acquire)) else { return };
-        let (Ok(place), Ok(runtime)) =
+        // A stream that is dropped with the runtime itself has nobody left who could wait.
+        let (Ok(place), Ok(_)) =
             (Arc::clone(&self.places).try_acquire_owned(), tokio::runtime::Handle::try_current())
         else {
             return;
         };
-        runtime.spawn(async move {
+        nexus_base::task::spawn("linger", async move {
             // Either way the connection is over; all that is left is to let the client see it.
             let _ = tokio::time::timeout(MAX_WAIT, throw_away(stream)).await;
             drop(place);

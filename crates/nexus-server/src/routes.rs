@@ -11,6 +11,7 @@ use axum::http::{HeaderMap, Method, Response, StatusCode};
 use axum::middleware::{self, Next};
 use axum::routing::{MethodRouter, get, post};
 use axum::{Extension, Router};
+use nexus_base::task::Tasks;
 use nexus_protocol::chat::{ChatAbort, ChatSend};
 use nexus_protocol::control::Call;
 use nexus_protocol::error::ErrorCode;
@@ -20,7 +21,6 @@ use nexus_protocol::trace::RequestSummary;
 use nexus_runtime::{Caller, Runtime, RuntimeError};
 use serde::{Deserialize, Serialize};
 use tokio_util::sync::CancellationToken;
-use tokio_util::task::TaskTracker;
 
 use crate::answer::{Refusal, ShownOnce, json, ok};
 use crate::body::JsonBody;
@@ -51,7 +51,7 @@ pub(crate) struct Shared<D> {
     /// Cancelled when the time for ending by themselves is over.
     pub(crate) closed: CancellationToken,
     /// What the server waits for when it closes.
-    pub(crate) tasks: TaskTracker,
+    pub(crate) tasks: Tasks,
     pub(crate) meters: Arc<Meters>,
     pub(crate) throttle: Arc<Throttle>,
 }
@@ -289,7 +289,7 @@ async fn chat_abort<D: Daemon>(
 async fn to_its_end<T: Send + 'static>(
     work: impl Future<Output = Result<T, RuntimeError>> + Send + 'static,
 ) -> Result<T, Refusal> {
-    match tokio::spawn(work).await {
+    match nexus_base::task::spawn("call", work).await {
         Ok(outcome) => Ok(outcome?),
         Err(error) => {
             tracing::error!(%error, "a request ended in a defect");

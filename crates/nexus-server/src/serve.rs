@@ -9,12 +9,12 @@ use axum::body::Body;
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
+use nexus_base::task::Tasks;
 use nexus_runtime::Runtime;
 use tokio::net::TcpListener;
 use tokio::sync::Semaphore;
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
-use tokio_util::task::TaskTracker;
 
 use crate::connections::{Connections, Place};
 use crate::daemon::Daemon;
@@ -63,7 +63,7 @@ pub(crate) async fn serve_daemon<D: Daemon>(
         closed: CancellationToken::new(),
         connections: Arc::new(Connections::default()),
         lingering: Lingering::places(),
-        tasks: TaskTracker::new(),
+        tasks: Tasks::default(),
     };
     let shared = Shared {
         daemon,
@@ -90,7 +90,7 @@ struct Server {
     closed: CancellationToken,
     connections: Arc<Connections>,
     lingering: Arc<Semaphore>,
-    tasks: TaskTracker,
+    tasks: Tasks,
 }
 
 impl Server {
@@ -110,7 +110,7 @@ impl Server {
                     };
                     let lingers = connection.place.lingers();
                     let stream = Lingering::new(stream, lingers, Arc::clone(&self.lingering));
-                    self.tasks.spawn(connection.serve(stream, Arc::clone(gate)));
+                    self.tasks.spawn("connection", connection.serve(stream, Arc::clone(gate)));
                 }
                 Err(error) if is_about_one_connection(&error) => {}
                 Err(error) => {

@@ -6,6 +6,7 @@ use std::time::Instant;
 
 use nexus_base::clock::Timestamp;
 use nexus_protocol::tool::{Replay, ToolOutput};
+use tracing::Instrument as _;
 
 use super::{Agent, TurnInput};
 use crate::budget::Meter;
@@ -155,7 +156,10 @@ impl Agent {
         // None of these calls was made by somebody who had read what another of them brings.
         let level = input.run.taint.level();
         let shared = &*input;
-        let work = calls.iter().zip(gates).map(|(call, gate)| self.run_call(call, gate, level, shared));
+        let work = calls.iter().zip(gates).map(|(call, gate)| {
+            let span = tracing::error_span!("call", tool = call.tool, call = %call.id);
+            self.run_call(call, gate, level, shared).instrument(span)
+        });
         let mut waits = false;
         for (call, ran) in calls.iter().zip(together(work, MAX_AT_ONCE).await) {
             waits |= self.conclude(call, ran?, input).await?;
@@ -175,6 +179,7 @@ impl Agent {
         if input.cancel.is_cancelled() {
             return Ok(Ran::own(not_run(STOPPED)));
         }
+        tracing::debug!("a tool is called");
         (input.progress)(Progress::CallStarted { call });
         let (began, started) = (Timestamp::now(), Instant::now());
         let mut ran = if let Gate::Refused { reason } = gate {

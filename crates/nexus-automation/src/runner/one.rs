@@ -174,7 +174,7 @@ impl Shared {
         };
         let limit = run.limit;
         // In a task of its own: a panic in an automation is that automation's failure.
-        let mut task = tokio::spawn(async move { handler.run(&run).await });
+        let mut task = nexus_base::task::spawn("automation-run", async move { handler.run(&run).await });
         let ended = tokio::time::timeout(limit, &mut task).await;
         match ended {
             Ok(Ok(Ok(verdict))) => Attempt::Gave(verdict),

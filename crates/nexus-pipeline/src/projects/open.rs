@@ -139,7 +139,9 @@ impl OpenProject {
             return;
         }
         let (open, projects) = (Arc::clone(self), Arc::clone(projects));
-        tokio::spawn(async move {
+        // It outlives the turn that opened the session.
+        let span = tracing::error_span!(parent: None, "project", project = %open.project.root().display());
+        projects.tasks.clone().spawn_in(span, async move {
             while let Some(used) = open.with(|state| state.used) {
                 let left = projects.idle.saturating_sub(used.elapsed());
                 if left.is_zero() {

@@ -6,12 +6,12 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use nexus_base::id::{BootId, CompactionId, QueueItemId, RequestId, SessionLabel};
+use nexus_base::task::Tasks;
 use nexus_protocol::bus::BusBody;
 use nexus_store::StoreError;
 use nexus_store::agents::{Admitted, Aftermath, Agents, ItemMode, NewItem, NewSession, Overflow, Undone};
 use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
-use tokio_util::task::TaskTracker;
 
 use crate::sessions::engine::{Engine, Observer};
 use crate::sessions::history_cache::HistoryCaches;
@@ -74,7 +74,7 @@ pub(crate) struct Shared {
     pub(crate) parts: BrokerParts,
     pub(crate) live: LiveSessions,
     pub(crate) worker_slots: Arc<Semaphore>,
-    pub(crate) tasks: TaskTracker,
+    pub(crate) tasks: Tasks,
     pub(crate) stopping: CancellationToken,
     pub(crate) waiters: Waiters,
     pub(crate) pasts: HistoryCaches,
@@ -105,7 +105,7 @@ impl Broker {
                 parts,
                 live: LiveSessions::default(),
                 worker_slots,
-                tasks: TaskTracker::new(),
+                tasks: Tasks::default(),
                 stopping: CancellationToken::new(),
                 waiters: Waiters::default(),
                 pasts: HistoryCaches::default(),
@@ -343,7 +343,9 @@ impl Shared {
         }
         let shared = Arc::clone(self);
         let label = label.clone();
-        self.tasks.spawn(async move { runner::run_session(shared, label).await });
+        // Not below whatever woke it: it goes on with what others send.
+        let span = tracing::error_span!(parent: None, "session", session = %label);
+        self.tasks.spawn_in(span, async move { runner::run_session(shared, label).await });
     }
 
     /// Wakes a session for a worker's result: at once when no sibling is out, otherwise after the
@@ -359,7 +361,7 @@ impl Shared {
         }
         let shared = Arc::clone(self);
         let label = label.clone();
-        self.tasks.spawn(async move {
+        self.tasks.spawn("debounce", async move {
             if shared.pause(shared.parts.limits.debounce).await {
                 shared.wake_ripe(&label);
             }

@@ -6,6 +6,7 @@ use std::task::Poll;
 use std::time::Duration;
 
 use nexus_base::id::SessionLabel;
+use nexus_base::task;
 
 use crate::sessions::broker::Shared;
 use crate::sessions::shorten;
@@ -62,7 +63,9 @@ async fn round(shared: &Arc<Shared>, label: &SessionLabel) -> Round {
             return Round::LedgerRefused;
         }
     }
-    let frame = shared.parts.engine.framer();
+    // It lists the skills that are there.
+    let engine = Arc::clone(&shared.parts.engine);
+    let Ok(frame) = task::blocking(move || engine.framer()).await else { return Round::LedgerRefused };
     match shared.parts.agents.claim(label, &shared.parts.boot, frame).await {
         Ok(Some(claim)) => stages::process(shared, claim.into()).await,
         Ok(None) => return Round::NothingToDo,

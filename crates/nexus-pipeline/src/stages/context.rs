@@ -7,6 +7,7 @@ use nexus_agent::history::Past;
 use nexus_agent::ports::{Hooks, Spending};
 use nexus_agent::{Agent, ContextRecord};
 use nexus_base::clock::Timestamp;
+use nexus_base::task;
 use nexus_protocol::framing::key;
 use nexus_protocol::trace::Stage;
 use nexus_store::StoreError;
@@ -35,7 +36,7 @@ pub(super) async fn assemble(shared: &Arc<Shared>, turn: &BegunTurn<'_>) -> Resu
     let context = match caught(gather(shared, turn)).await {
         Ok(context) => context?,
         Err(panic) => {
-            tracing::error!(turn = %turn.claimed.turn.id, panic, "a turn's context broke");
+            tracing::error!(panic, "the context of a turn broke");
             return Err("something broke inside; the log says what".to_owned());
         }
     };
@@ -55,19 +56,26 @@ async fn gather(shared: &Arc<Shared>, turn: &BegunTurn<'_>) -> Result<Context, S
     let past = shared.pasts.of(&shared.parts.agents, claimed).await.map_err(broken)?;
     let told = told(shared, claimed).await.map_err(broken)?;
     let model = wanted_model(shared, turn.last, role).await.map_err(broken)?;
-    let (engine, request) = (
-        &shared.parts.engine,
-        AgentRequest { role, session: &claimed.session, settings, item: turn.last, model },
-    );
-    Ok(Context {
-        agent: engine.agent(&request)?,
-        hooks: engine.hooks(&request),
-        approve: engine.approver(&request),
-        spending: engine.spending(&request),
-        taint: taint::standing(&shared.parts.agents, claimed, role).await.map_err(broken)?,
-        past,
-        told,
-    })
+    let taint = taint::standing(&shared.parts.agents, claimed, role).await.map_err(broken)?;
+    let engine = Arc::clone(&shared.parts.engine);
+    let (session, settings, item) = (claimed.session.clone(), settings.clone(), turn.last.clone());
+    // Identity files, skills and credentials are read here: nothing for a thread that others wait for.
+    let made = task::blocking(move || {
+        let request = AgentRequest { role, session: &session, settings: &settings, item: &item, model };
+        Ok(Context {
+            agent: engine.agent(&request)?,
+            hooks: engine.hooks(&request),
+            approve: engine.approver(&request),
+            spending: engine.spending(&request),
+            taint,
+            past,
+            told,
+        })
+    });
+    made.await.map_err(|error| {
+        tracing::error!(%error, "the parts of a turn could not be put together");
+        "something broke inside; the log says what".to_owned()
+    })?
 }
 
 /// Returns the model that the message named which a manager's turn goes back to.

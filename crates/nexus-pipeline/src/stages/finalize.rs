@@ -27,7 +27,7 @@ const KEPT_TEXT: usize = 2_000;
 pub(super) fn finalize_later(shared: &Arc<Shared>, ended: EndedTurn) {
     let EndedTurn { items, lines, .. } = ended;
     let shared = Arc::clone(shared);
-    Arc::clone(&shared).tasks.spawn(async move {
+    Arc::clone(&shared).tasks.spawn("finalize", async move {
         for item in &items {
             let own: Vec<_> =
                 lines.iter().filter(|line| line.request_id == item.new.request_id).cloned().collect();

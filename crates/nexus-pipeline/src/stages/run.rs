@@ -52,6 +52,7 @@ pub(super) fn begin<'a>(shared: &Shared, claimed: &'a ClaimedTurn) -> Option<Beg
     for root in &claimed.merged {
         shared.waiters.changed(root);
     }
+    tracing::debug!(attempt = claimed.turn.attempt, "a turn begins");
     announce(shared, claimed, last);
     let cancel = CancellationToken::new();
     let items = claimed.items.iter().map(|item| item.new.id.clone()).collect();
@@ -72,7 +73,7 @@ pub(super) async fn run(
     let (claimed, label) = (turn.claimed, &turn.claimed.session.label);
     let attempt = match context {
         Ok(context) => caught(attempt(shared, turn, context)).await.unwrap_or_else(|panic| {
-            tracing::error!(turn = %claimed.turn.id, panic, "a turn broke");
+            tracing::error!(panic, "a turn broke");
             Attempt::Broke("something broke inside; the log says what".to_owned())
         }),
         Err(reason) => Attempt::Broke(reason),
@@ -216,5 +217,6 @@ async fn finish_turn(shared: &Arc<Shared>, claimed: &ClaimedTurn, finish: Finish
             state,
         },
     );
+    tracing::debug!(?state, "a turn has ended");
     Some(EndedTurn { root, items, lines: outbox, aftermath })
 }

@@ -163,7 +163,11 @@ impl<D: Daemon> Session<D> {
             _ => {
                 let (daemon, caller) = (self.shared.daemon.clone(), self.caller.clone());
                 // To its end, also when the client hangs up halfway.
-                let work = tokio::spawn(async move { daemon.call(&caller, method, params).await });
+                let work =
+                    nexus_base::task::spawn(
+                        "call",
+                        async move { daemon.call(&caller, method, params).await },
+                    );
                 let outcome = work.await.unwrap_or_else(|error| Err(defect(&error)));
                 let is_shown_once = method.hands_over_a_secret() && outcome.is_ok();
                 let answer = response(id, outcome.map_err(|error| error.to_wire()));

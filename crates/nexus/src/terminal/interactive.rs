@@ -251,7 +251,7 @@ impl Talk {
                 let waited = self.link.wait(&request);
                 let quiet = self.quiet.clone();
                 let waited_for = request.clone();
-                tokio::spawn(async move {
+                nexus_base::task::spawn("wait", async move {
                     if let Ok(result) = waited.await {
                         // The conversation is over when nobody receives.
                         let _ = quiet.send((waited_for, result));

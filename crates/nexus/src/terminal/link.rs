@@ -111,7 +111,7 @@ impl Link {
         let (answer, waited) = oneshot::channel();
         let link = self.clone();
         let request = request.clone();
-        tokio::spawn(async move {
+        nexus_base::task::spawn("wait", async move {
             let result = link.wait_until_quiet(&request).await;
             // The conversation may have moved on; then nobody waits for this.
             let _ = answer.send(result);
@@ -171,7 +171,7 @@ impl Link {
         let mut stream = self.call(async |client| client.events(None, None).await).await?;
         let (out, signals) = mpsc::channel(EVENT_DEPTH);
         let link = self.clone();
-        tokio::spawn(async move {
+        nexus_base::task::spawn("events", async move {
             loop {
                 while let Ok(Some(event)) = stream.next().await {
                     if out.send(Signal::Event(Box::new(event))).await.is_err() {

@@ -75,7 +75,7 @@ const CRATES: &[(&str, &[&str])] = &[
         ],
     ),
     ("bindings", &["base", "workspace", "project"]),
-    ("server", &["protocol", "mcp", "runtime"]),
+    ("server", &["base", "protocol", "mcp", "runtime"]),
 ];
 
 /// Libraries that only the named packages may depend on.
@@ -595,6 +595,20 @@ fn what_the_daemon_is_made_of_is_bound_when_it_is_made() {
         .flat_map(|file| places(&file.path, &file.code(), &needles))
         .collect();
     nothing(&found, "a part of the daemon is bound after it was made");
+}
+
+/// A bare task loses the span of whoever starts it, and with it the request its log lines belong to; and no stop waits
+/// for it.
+#[test]
+fn tasks_start_in_one_module() {
+    let found: Vec<String> = shipped()
+        .filter(|file| file.path != "crates/nexus-base/src/task.rs")
+        .flat_map(|file| {
+            let needles = ["tokio::spawn", "tokio::task::spawn", "TaskTracker", "Handle::spawn"];
+            places(&file.path, &file.code(), &needles)
+        })
+        .collect();
+    nothing(&found, "a task is started past nexus_base::task");
 }
 
 /// The eight stages stand one below the other in one file, each with a file of its own and a word about what is durable.

@@ -40,6 +40,7 @@ mod kernel_inside;
 mod kernel_serving;
 mod ledger_rows_are_damaged;
 mod lifecycle;
+mod logs_name_the_request;
 mod manual_is_current;
 mod mcp_meets_faults;
 mod mcp_meets_odd_files;

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use nexus_base::id::{ToolCallId, TurnId};
 use nexus_llm::{Content, Message, Role};
-use nexus_protocol::framing::{Frame, Kind, key};
+use nexus_protocol::framing::{self, Frame, Kind, key};
 use serde_json::Value;
 
 /// What a call says when nobody knows how it went.
@@ -165,7 +165,7 @@ impl PastTurn {
 pub(crate) fn summary_text(summary: &str) -> String {
     let frame = Frame::new(Kind::System)
         .with(key::NOTE, "what follows sums up the earlier conversation, which is no longer shown in full");
-    format!("{}{summary}", frame.render())
+    framing::join(&frame.render(), summary)
 }
 
 /// Renders the past and the turn that runs as a model's conversation.
@@ -186,7 +186,7 @@ pub fn to_messages(past: &Past, current: &PastTurn) -> Vec<Message> {
 pub(crate) fn append(messages: &mut Vec<Message>, message: &PastMessage) {
     match message {
         PastMessage::User { frame, text } => {
-            push(messages, Role::User, vec![Content::Text { text: format!("{frame}{text}") }]);
+            push(messages, Role::User, vec![Content::Text { text: framing::join(frame, text) }]);
         }
         PastMessage::Assistant { text, calls } => {
             let mut content = Vec::new();

@@ -28,6 +28,7 @@ pub struct Ground {
     persona: Option<Persona>,
     catalog: Catalog,
     tool_log: ToolLog,
+    has_untrusted_workspace: bool,
 }
 
 impl Ground {
@@ -50,7 +51,24 @@ impl Ground {
             Some(ToolLogPlace::Harness) => ToolLog::Harness,
             Some(ToolLogPlace::Shared) | None => ToolLog::Shared,
         };
-        Ok(Self { root, workspace: workspace.map(|(layout, _)| layout.clone()), persona, catalog, tool_log })
+        Ok(Self {
+            root,
+            workspace: workspace.map(|(layout, _)| layout.clone()),
+            persona,
+            catalog,
+            tool_log,
+            has_untrusted_workspace: false,
+        })
+    }
+
+    /// Looks at a folder whose workspace nobody trusted: nothing of that workspace is used.
+    pub fn survey_untrusted(root: &Path) -> Result<Self, BindingError> {
+        Ok(Self { has_untrusted_workspace: true, ..Self::survey(root, None)? })
+    }
+
+    /// Returns whether the workspace that goes with the folder is left aside because nobody trusted it.
+    pub fn has_untrusted_workspace(&self) -> bool {
+        self.has_untrusted_workspace
     }
 
     /// Returns the folder that is bound.

@@ -82,6 +82,10 @@ fn status(ground: &Ground, project: &str) -> String {
     let who = match (ground.name(), ground.has_workspace()) {
         (Some(name), _) => format!("You are {name}, in a Nexus workspace"),
         (None, true) => "A Nexus workspace that nobody has introduced themselves to yet".to_owned(),
+        (None, false) if ground.has_untrusted_workspace() => {
+            "The Nexus workspace here is not trusted, so nothing of it is used until its owner runs `nexus trust`"
+                .to_owned()
+        }
         (None, false) => "No Nexus workspace goes with this folder; the project layer is here".to_owned(),
     };
     let project = if project.is_empty() { "no project is open" } else { "a project is open" };

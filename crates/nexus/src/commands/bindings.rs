@@ -8,7 +8,7 @@ use nexus_bindings::{
 };
 use serde_json::json;
 
-use crate::context::{Context, home, trust_folder};
+use crate::context::{Context, home, standing, trust_folder};
 use crate::failure::{Exit, Failure, Outcome};
 use crate::output::{self, Format};
 use nexus_base::error::chain;
@@ -125,6 +125,9 @@ pub(crate) fn run(context: &Context, arguments: &Arguments) -> Outcome {
 pub(crate) fn survey(context: &Context, folder: &Path) -> Result<Ground, Failure> {
     let layout = context.layout()?;
     let settings = match layout.config().exists() {
+        true if !standing(&layout).is_trusted() => {
+            return Ground::survey_untrusted(folder).map_err(|error| failure(&error));
+        }
         true => Some(context.loaded(&layout)?.settings),
         false => None,
     };
@@ -145,7 +148,10 @@ fn bind(harness: Harness, ground: &Ground, records: &RecordFolder, how: &Bind) -
     if how.dry_run || how.json {
         return Ok(());
     }
-    if !ground.has_workspace() {
+    if ground.has_untrusted_workspace() {
+        output::remark("warning: this workspace is not trusted, so only the project layer is bound");
+        output::remark("hint: nexus trust accepts it as your own; then bind again");
+    } else if !ground.has_workspace() {
         output::line("No workspace was found, so only the project layer is bound: `nexus up` makes one.")?;
     }
     let todo = open_reviews(harness, ground, home().as_deref());

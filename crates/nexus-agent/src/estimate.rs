@@ -2,7 +2,7 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use nexus_llm::{Content, Conversation, Message};
+use nexus_llm::{Content, Conversation, Message, Usage};
 use nexus_protocol::tool::ToolSpec;
 
 /// Bytes of one token, in thousandths, before any provider has counted. English prose has about four,
@@ -11,6 +11,12 @@ const FIRST_GUESS: u64 = 3_500;
 /// What a provider's count can teach at most; anything else is a misunderstanding.
 const LEAST: u64 = 1_000;
 const MAX_COUNT: u64 = 8_000;
+/// A count is believed between these, and with so many tokens more that only the provider sees: instructions of its
+/// own before the request, reasoning before the reply.
+const MAX_BYTES_PER_TOKEN: u64 = 32;
+const MAX_TOKENS_PER_BYTE: u64 = 4;
+const UNSEEN_INPUT: u64 = 20_000;
+const UNSEEN_OUTPUT: u64 = 500_000;
 /// What a message costs beside its text, in bytes.
 const MESSAGE_OVERHEAD: usize = 16;
 
@@ -61,6 +67,29 @@ fn seen(bytes: usize, tokens: u64) -> Option<u64> {
     Some((u64::try_from(bytes).ok()?.saturating_mul(1_000) / tokens).clamp(LEAST, MAX_COUNT))
 }
 
+/// Returns what a call counts as: what the provider says, and our own estimate where it says nothing or something that
+/// cannot be. `sent` and `got` are bytes.
+pub(crate) fn counted(said: Usage, sent: usize, got: usize, calibration: &Calibration) -> Usage {
+    let between = |tokens: u64, bytes: usize, more: u64| {
+        let bytes = u64::try_from(bytes).unwrap_or(u64::MAX);
+        let fewest = bytes / MAX_BYTES_PER_TOKEN;
+        (fewest..=bytes.saturating_mul(MAX_TOKENS_PER_BYTE).saturating_add(more)).contains(&tokens)
+    };
+    let read = said.input.saturating_add(said.cache_read).saturating_add(said.cache_write);
+    let input = if between(read, sent, UNSEEN_INPUT) && read > 0 {
+        said
+    } else {
+        Usage { input: calibration.tokens(sent), ..Usage::default() }
+    };
+    let output = if between(said.output, got, UNSEEN_OUTPUT) { said.output } else { calibration.tokens(got) };
+    Usage { output, reasoning: said.reasoning.min(output), ..input }
+}
+
+/// Returns the bytes of a reply.
+pub(crate) fn reply_bytes(content: &[Content]) -> usize {
+    content.iter().map(content_bytes).sum()
+}
+
 /// Returns the bytes of a whole request, as far as a model reads them.
 pub(crate) fn request_bytes(conversation: &Conversation) -> usize {
     conversation.system.len() + tools_bytes(&conversation.tools) + messages_bytes(&conversation.messages)
@@ -93,6 +122,31 @@ fn content_bytes(content: &Content) -> usize {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_count_that_cannot_be_is_replaced_by_our_own() {
+        let calibration = Calibration::default();
+        let said = |input, output| Usage { input, output, ..Usage::default() };
+        let ours = said(10_000, 100);
+        for (given, expected) in [
+            (said(9_000, 80), said(9_000, 80)),
+            (
+                Usage { cache_read: 8_000, reasoning: 70, ..said(1_000, 80) },
+                Usage { cache_read: 8_000, reasoning: 70, ..said(1_000, 80) },
+            ),
+            (Usage::default(), ours),
+            (said(1, 1), ours),
+            (said(9_000, 1), said(9_000, 100)),
+            (said(u64::MAX, u64::MAX), ours),
+            (Usage { cache_read: u64::MAX, cache_write: u64::MAX, ..said(9_000, 80) }, said(10_000, 80)),
+            (Usage { reasoning: u64::MAX, ..said(9_000, 80) }, Usage { reasoning: 80, ..said(9_000, 80) }),
+        ] {
+            assert_eq!(counted(given, 35_000, 350, &calibration), expected, "{given:?}");
+        }
+        let mut sum = said(u64::MAX, 1);
+        sum.add(&said(1, u64::MAX));
+        assert_eq!(sum.total(), u64::MAX);
+    }
 
     #[test]
     fn a_provider_s_count_moves_the_guess_and_nonsense_does_not() {

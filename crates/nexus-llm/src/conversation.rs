@@ -129,15 +129,20 @@ pub struct Usage {
 impl Usage {
     /// Returns all tokens of the call.
     pub const fn total(&self) -> u64 {
-        self.input + self.output + self.cache_read + self.cache_write
+        let input = self.input.saturating_add(self.cache_read).saturating_add(self.cache_write);
+        input.saturating_add(self.output)
     }
 
     /// Adds another call's cost.
     pub fn add(&mut self, other: &Self) {
-        self.input += other.input;
-        self.output += other.output;
-        self.cache_read += other.cache_read;
-        self.cache_write += other.cache_write;
-        self.reasoning += other.reasoning;
+        for (sum, more) in [
+            (&mut self.input, other.input),
+            (&mut self.output, other.output),
+            (&mut self.cache_read, other.cache_read),
+            (&mut self.cache_write, other.cache_write),
+            (&mut self.reasoning, other.reasoning),
+        ] {
+            *sum = sum.saturating_add(more);
+        }
     }
 }

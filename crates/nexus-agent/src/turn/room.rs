@@ -8,7 +8,7 @@ use super::{Agent, TurnInput};
 use crate::budget::Meter;
 use crate::compaction::{self, Cause, Work};
 use crate::context::ContextRecord;
-use crate::estimate::request_bytes;
+use crate::estimate::{counted, reply_bytes, request_bytes};
 use crate::history::to_messages;
 use crate::ports::Progress;
 use nexus_tools::ports::LedgerError;
@@ -51,11 +51,25 @@ impl Agent {
                 first = self.reply(input, conversation).await;
             }
         }
-        if let Ok(reply) = &first {
-            let usage = reply.usage;
-            self.parts.window.calibration.learn(bytes, usage.input + usage.cache_read + usage.cache_write);
-            meter.model.clone_from(&reply.model);
-            self.pay(&usage, input, meter).await?;
+        // Models of our own cost nothing and take what they are given.
+        let is_own = self.parts.window.limit.is_none();
+        let calibration = &self.parts.window.calibration;
+        match &first {
+            Ok(reply) => {
+                let counted = counted(reply.usage, bytes, reply_bytes(&reply.content), calibration);
+                let usage = if is_own { reply.usage } else { counted };
+                if usage == reply.usage {
+                    calibration.learn(bytes, usage.input + usage.cache_read + usage.cache_write);
+                }
+                meter.model.clone_from(&reply.model);
+                self.pay(&usage, input, meter).await?;
+            }
+            // What broke off was paid for as far as it came.
+            Err(NoReply { partial, .. }) if !partial.is_empty() && !is_own => {
+                let usage = counted(nexus_llm::Usage::default(), bytes, partial.len(), calibration);
+                self.pay(&usage, input, meter).await?;
+            }
+            Err(_) => {}
         }
         Ok(first)
     }

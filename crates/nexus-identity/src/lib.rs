@@ -15,7 +15,7 @@ mod token;
 pub use access::{Access, Circumstances, Operation, Verdict};
 pub use approval::{ApprovalError, Approvals, Ask, Asked, Consent, Kind, Lasting};
 pub use owner::{SeededOwner, seed_owner};
-pub use permissions::{DataLevel, Names, Permissions, ToolRule};
+pub use permissions::{DataLevel, Names, Permissions, Terms, ToolRule};
 pub use policy::{
     Condition, Decision, Evaluation, Grant, Hours, Policy, QueueRule, Routing, SessionRule, StrangerRule,
     WhichPrincipal, built_in, evaluate,

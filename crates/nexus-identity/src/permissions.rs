@@ -67,13 +67,6 @@ impl Names {
         }
     }
 
-    fn union(&self, other: &Self) -> Self {
-        match (self, other) {
-            (Self::Only(one), Self::Only(two)) => Self::Only(one.union(two).cloned().collect()),
-            (Self::All, _) | (_, Self::All) => Self::All,
-        }
-    }
-
     fn intersection(&self, other: &Self) -> Self {
         match (self, other) {
             (Self::All, rest) | (rest, Self::All) => rest.clone(),
@@ -110,6 +103,52 @@ fn common(left: &str, right: &str) -> Option<String> {
     }
 }
 
+/// What one policy says about permissions. A part that it leaves out it neither gives nor limits.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Terms {
+    pub allow: Option<Names>,
+    pub deny: BTreeSet<String>,
+    pub credentials: Option<Names>,
+    pub data: Option<DataLevel>,
+}
+
+impl Terms {
+    /// Returns what holds under both: never more than either gives.
+    #[must_use]
+    pub fn and(&self, other: &Self) -> Self {
+        let names = |one: &Option<Names>, two: &Option<Names>| match (one, two) {
+            (Some(one), Some(two)) => Some(one.intersection(two)),
+            (said, None) | (None, said) => said.clone(),
+        };
+        Self {
+            allow: names(&self.allow, &other.allow),
+            deny: self.deny.union(&other.deny).cloned().collect(),
+            credentials: names(&self.credentials, &other.credentials),
+            data: self.data.into_iter().chain(other.data).min(),
+        }
+    }
+
+    /// Returns what is given in the end: nothing where nobody said anything.
+    pub fn permissions(self) -> Permissions {
+        Permissions {
+            tools: ToolRule { allow: self.allow.unwrap_or_else(Names::none), deny: self.deny },
+            credentials: self.credentials.unwrap_or_else(Names::none),
+            data: self.data.unwrap_or(DataLevel::None),
+        }
+    }
+}
+
+impl From<Permissions> for Terms {
+    fn from(all: Permissions) -> Self {
+        Self {
+            allow: Some(all.tools.allow),
+            deny: all.tools.deny,
+            credentials: Some(all.credentials),
+            data: Some(all.data),
+        }
+    }
+}
+
 impl Permissions {
     /// Allows everything.
     pub const fn everything() -> Self {
@@ -131,7 +170,7 @@ impl Permissions {
 
     /// Tells whether a tool may be used.
     pub fn may_use_tool(&self, name: &str) -> bool {
-        self.tools.allow.contains(name) && !self.tools.deny.contains(name)
+        self.tools.allow.contains(name) && !self.tools.deny.iter().any(|pattern| covers(pattern, name))
     }
 
     /// Tells whether a credential, as `service/account`, may be used.
@@ -145,20 +184,6 @@ impl Permissions {
         Self {
             tools: ToolRule {
                 allow: self.tools.allow.intersection(&other.tools.allow),
-                deny: self.tools.deny.union(&other.tools.deny).cloned().collect(),
-            },
-            credentials: self.credentials.intersection(&other.credentials),
-            data: self.data.min(other.data),
-        }
-    }
-
-    /// Returns what two matching policies give together: tools of either, credentials of both, the
-    /// lower data level.
-    #[must_use]
-    pub fn merge(&self, other: &Self) -> Self {
-        Self {
-            tools: ToolRule {
-                allow: self.tools.allow.union(&other.tools.allow),
                 deny: self.tools.deny.union(&other.tools.deny).cloned().collect(),
             },
             credentials: self.credentials.intersection(&other.credentials),

@@ -5,7 +5,7 @@ use std::time::Duration;
 use nexus_base::clock::LocalClock;
 
 use crate::access::Circumstances;
-use crate::permissions::{DataLevel, Names, Permissions, ToolRule};
+use crate::permissions::{DataLevel, Names, Permissions, Terms, ToolRule};
 use crate::principal::Principal;
 
 /// What is decided.
@@ -63,12 +63,10 @@ impl WhichPrincipal {
 /// What a policy gives.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Grant {
-    /// These permissions.
-    Fixed(Permissions),
+    /// These.
+    Fixed(Terms),
     /// What the agent's caller may do.
     Inherited,
-    /// It says nothing about permissions: others decide them, and where no other does there are none.
-    Unsaid,
 }
 
 /// A circumstance that must hold; every part that is named must.
@@ -244,9 +242,9 @@ pub fn built_in(strangers: StrangerRule) -> Vec<Policy> {
             100,
             WhichPrincipal::Owner,
             Decision::Allow,
-            Grant::Fixed(Permissions::everything()),
+            Grant::Fixed(Permissions::everything().into()),
         ),
-        policy("system-internal", 50, WhichPrincipal::System, Decision::Allow, Grant::Fixed(system)),
+        policy("system-internal", 50, WhichPrincipal::System, Decision::Allow, Grant::Fixed(system.into())),
         policy("agent-to-agent", 40, WhichPrincipal::Agent, Decision::Allow, Grant::Inherited),
     ];
     if strangers == StrangerRule::AskInDirectMessages {
@@ -257,7 +255,7 @@ pub fn built_in(strangers: StrangerRule) -> Vec<Policy> {
                 20,
                 WhichPrincipal::Known,
                 Decision::Ask,
-                Grant::Fixed(Permissions::nothing()),
+                Grant::Fixed(Permissions::nothing().into()),
             )
         });
     }
@@ -281,7 +279,7 @@ pub struct Evaluation {
 }
 
 /// Evaluates policies: any matching deny denies, else an allow allows, else an ask asks, and nothing
-/// at all denies. What several allows give is merged, and so is what several asks would give.
+/// at all denies. Several allows give what all of them give, and so do several asks.
 pub fn evaluate(policies: &[Policy], principal: &Principal, circumstances: &Circumstances) -> Evaluation {
     let mut matching: Vec<&Policy> =
         policies.iter().filter(|policy| policy.matches(principal, circumstances)).collect();
@@ -291,8 +289,8 @@ pub fn evaluate(policies: &[Policy], principal: &Principal, circumstances: &Circ
     let decision = deciding.map_or(Decision::Deny, |policy| policy.decision);
     let deciders: Vec<&&Policy> = matching.iter().filter(|policy| policy.decision == decision).collect();
     let given = || {
-        let all = deciders.iter().filter_map(|policy| policy.permissions(principal));
-        let merged = all.reduce(|merged, next| merged.merge(&next)).unwrap_or_else(Permissions::nothing);
+        let terms = deciders.iter().map(|policy| policy.terms(principal));
+        let merged = terms.reduce(|all, next| all.and(&next)).unwrap_or_default().permissions();
         // Whatever policies say, an agent never exceeds whoever it acts for.
         match principal {
             Principal::Agent { inherited, .. } => merged.intersect(inherited),
@@ -333,12 +331,11 @@ impl Policy {
             && (self.conditions.is_empty() || self.conditions.iter().any(|one| one.holds(circumstances)))
     }
 
-    fn permissions(&self, principal: &Principal) -> Option<Permissions> {
+    fn terms(&self, principal: &Principal) -> Terms {
         match (&self.grant, principal) {
-            (Grant::Fixed(permissions), _) => Some(permissions.clone()),
-            (Grant::Inherited, Principal::Agent { inherited, .. }) => Some(inherited.clone()),
-            (Grant::Inherited, _) => Some(Permissions::nothing()),
-            (Grant::Unsaid, _) => None,
+            (Grant::Fixed(terms), _) => terms.clone(),
+            (Grant::Inherited, Principal::Agent { inherited, .. }) => inherited.clone().into(),
+            (Grant::Inherited, _) => Permissions::nothing().into(),
         }
     }
 }

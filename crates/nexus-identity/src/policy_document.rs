@@ -9,7 +9,7 @@ use std::time::Duration;
 use serde::Deserialize;
 use serde_json::Value;
 
-use crate::permissions::{DataLevel, Names, Permissions, ToolRule};
+use crate::permissions::{DataLevel, Names, Terms};
 use crate::policy::{
     Condition, Decision, Grant, Hours, Policy, QueueRule, Routing, SessionRule, StrangerRule, WhichPrincipal,
     built_in,
@@ -23,6 +23,15 @@ const PRIORITY: u8 = 30;
 const MAX_DELAY: Duration = Duration::from_secs(3600);
 /// Longest name of a persona or a session.
 const MAX_NAME_LEN: usize = 200;
+/// Names that a policy may use for several tools.
+const TOOL_GROUPS: &[(&str, &[&str])] = &[
+    ("fs", &["edit", "glob", "grep", "list", "read", "write"]),
+    ("memory", &["recall", "remember"]),
+    ("project", &["project/*"]),
+    ("runtime", &["bash"]),
+    ("sessions", &["agent_send", "get_agent_status", "wait"]),
+    ("web", &["web_fetch", "web_search"]),
+];
 
 /// Why a document is not in force.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -169,25 +178,18 @@ enum WrittenQueue {
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct WrittenPermissions {
-    #[serde(default = "no_tools")]
+    #[serde(default)]
     tools: WrittenTools,
-    #[serde(default = "Names::none")]
-    credentials: Names,
-    #[serde(default = "no_data")]
-    data: WrittenData,
+    credentials: Option<Names>,
+    data: Option<WrittenData>,
 }
 
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct WrittenTools {
-    #[serde(default = "Names::none")]
-    allow: Names,
+    allow: Option<Names>,
     #[serde(default)]
     deny: BTreeSet<String>,
-}
-
-const fn no_tools() -> WrittenTools {
-    WrittenTools { allow: Names::none(), deny: BTreeSet::new() }
 }
 
 #[derive(Debug, Clone, Copy, Deserialize)]
@@ -198,10 +200,6 @@ enum WrittenData {
     Minimal,
     Contextual,
     Full,
-}
-
-const fn no_data() -> WrittenData {
-    WrittenData::None
 }
 
 impl Written {
@@ -237,7 +235,7 @@ impl Written {
                 Effect::Ask => Decision::Ask,
             },
             // Allowing without saying what gives nothing but an answer, and takes nothing from others.
-            grant: self.permissions.map_or(Grant::Unsaid, |written| Grant::Fixed(written.read())),
+            grant: Grant::Fixed(self.permissions.map(WrittenPermissions::read).unwrap_or_default()),
             name,
         })
     }
@@ -317,18 +315,33 @@ impl WrittenCondition {
 }
 
 impl WrittenPermissions {
-    fn read(self) -> Permissions {
-        Permissions {
-            tools: ToolRule { allow: self.tools.allow, deny: self.tools.deny },
+    fn read(self) -> Terms {
+        let allow = self.tools.allow.map(|names| match names {
+            Names::All => Names::All,
+            Names::Only(names) => Names::Only(tools_named(names)),
+        });
+        Terms {
+            allow,
+            deny: tools_named(self.tools.deny),
             credentials: self.credentials,
-            data: match self.data {
+            data: self.data.map(|level| match level {
                 WrittenData::None => DataLevel::None,
                 WrittenData::Minimal => DataLevel::Minimal,
                 WrittenData::Contextual => DataLevel::Contextual,
                 WrittenData::Full => DataLevel::Full,
-            },
+            }),
         }
     }
+}
+
+/// Replaces the names of groups by their tools.
+fn tools_named(names: BTreeSet<String>) -> BTreeSet<String> {
+    let expanded =
+        names.into_iter().flat_map(|name| match TOOL_GROUPS.iter().find(|(group, _)| *group == name) {
+            Some((_, tools)) => tools.iter().map(|tool| (*tool).to_owned()).collect(),
+            None => vec![name],
+        });
+    expanded.collect()
 }
 
 fn hours(text: &str) -> Option<Hours> {

@@ -9,6 +9,7 @@ use nexus_agent::ports::{Hooks, Spending};
 use nexus_agent::{Agent, AgentParts, Assignment, Limits, Prompts};
 use nexus_base::clock::{Timestamp, local_zone_name};
 use nexus_base::error::chain;
+use nexus_identity::Permissions;
 use nexus_memory::Memory;
 use nexus_process::{FileRecord, GroupRecord};
 use nexus_project::catalog::ModelTier;
@@ -170,17 +171,19 @@ impl Engine for AgentFactory {
         if let Some(own) = OwnWork::of(&request.session.label, &self.layout) {
             return self.automation(&own, request);
         }
+        let permissions = Permissions::of(&request.item.new.permissions);
         let bound = request.settings;
         let project = self.projects.of(bound)?;
         let folder = project.as_ref().map(|project| self.projects.task_folder(project));
         let files = self.file_tools(request.role, folder.as_deref().unwrap_or_else(|| self.layout.home()))?;
-        let mut toolbox = self.tool_assembly.build(request.role, files, &self.settings(), |files| {
-            Toolbox::new(request.role, files, self.memory.seen_by(memory_service::viewer(request)))
-        })?;
+        let mut toolbox =
+            self.tool_assembly.build(request.role, files, &self.settings(), &permissions, |files| {
+                Toolbox::new(request.role, files, self.memory.seen_by(memory_service::viewer(request)))
+            })?;
         if let Some(project) = &project {
             toolbox = toolbox.project(self.projects.tool(request.role, project, bound)?);
         }
-        toolbox = toolbox.without(&self.projects.removed_tools(bound));
+        toolbox = toolbox.without(&self.projects.removed_tools(bound)).permitted(&permissions);
         Ok(Agent::new(AgentParts {
             layout: self.layout.clone(),
             settings: self.settings_of(request),
@@ -285,7 +288,10 @@ impl AgentFactory {
             layout: self.layout.clone(),
             settings: self.settings(),
             model: self.models.current(),
-            toolbox: self.tool_assembly.hide(own.toolbox(&self.layout, self.memory.clone(), request.item)?),
+            toolbox: self
+                .tool_assembly
+                .hide(own.toolbox(&self.layout, self.memory.clone(), request.item)?)
+                .permitted(&Permissions::of(&request.item.new.permissions)),
             limits: self.limits(),
             window: self.costs.window(&self.models.table(), &self.models.name(), &self.settings()),
             assignment: own.assignment(),

@@ -136,7 +136,6 @@ pub fn beside(layout: &Layout) -> Beside {
 }
 
 /// Returns how much of memory a turn's tools may see: what was decided when its message was let in.
-/// Permissions that cannot be read allow nothing.
 pub(crate) fn viewer(request: &AgentRequest<'_>) -> Viewer {
     match Permissions::of(&request.item.new.permissions).data {
         DataLevel::Full => Viewer::Owner,

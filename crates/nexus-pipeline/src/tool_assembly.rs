@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use nexus_base::redact::Redactor;
 use nexus_credentials::{AccessRules, CredentialFolder, Resolver, ServiceName};
+use nexus_identity::Permissions;
 use nexus_net::{BaseUrl, Net};
 use nexus_process::Network;
 use nexus_store::agents::Agents;
@@ -48,6 +49,7 @@ impl ToolAssembly {
         role: Role,
         files: FileTools,
         settings: &Settings,
+        permissions: &Permissions,
         toolbox: impl FnOnce(Arc<FileTools>) -> Toolbox,
     ) -> Result<Toolbox, String> {
         let artifacts = Arc::new(Artifacts::at(&self.layout).map_err(|error| chain(&error))?);
@@ -58,7 +60,7 @@ impl ToolAssembly {
         Ok(match role {
             // A manager talks; looking things up is a worker's task.
             Role::Manager => toolbox,
-            Role::Worker => toolbox.web(self.web(settings)),
+            Role::Worker => toolbox.web(self.web(settings, permissions)),
         })
     }
 
@@ -67,7 +69,7 @@ impl ToolAssembly {
         toolbox.redactor(Arc::clone(&self.redactor))
     }
 
-    fn web(&self, settings: &Settings) -> Web {
+    fn web(&self, settings: &Settings, permissions: &Permissions) -> Web {
         let allowed = settings.tools.web.allow.iter().filter_map(|address| match BaseUrl::parse(address) {
             Ok(base) => Some(base),
             Err(error) => {
@@ -76,14 +78,14 @@ impl ToolAssembly {
             }
         });
         let web = Web::new(self.net.clone(), allowed.collect());
-        match self.search(settings) {
+        match self.search(settings, permissions) {
             Some(search) => web.search(search),
             None => web,
         }
     }
 
-    /// Returns the search service if there is a credential for it.
-    fn search(&self, settings: &Settings) -> Option<Search> {
+    /// Returns the search service if there is a credential for it that may be used here.
+    fn search(&self, settings: &Settings, permissions: &Permissions) -> Option<Search> {
         let service = ServiceName::new(SEARCH_SERVICE).ok()?;
         let folder = CredentialFolder::new(self.layout.credentials());
         let rules = AccessRules {
@@ -91,7 +93,13 @@ impl ToolAssembly {
             blocked: settings.runtime.credentials.blocked.clone(),
             allowed: settings.runtime.credentials.allowed.clone(),
         };
-        let candidates = folder.choose(&service, None, &rules).ok().filter(|found| !found.is_empty())?;
+        let mut candidates = folder.choose(&service, None, &rules).ok()?;
+        candidates.retain(|one| {
+            permissions.may_use_credential(&format!("{}/{}", one.reference.service, one.reference.account))
+        });
+        if candidates.is_empty() {
+            return None;
+        }
         let address =
             settings.providers.get(SEARCH_PROVIDER).and_then(|provider| provider.base_url.as_deref());
         let base = BaseUrl::parse(address.unwrap_or(Search::BASE)).ok()?;

@@ -60,6 +60,14 @@ pub fn is_coordination(tool: &str) -> bool {
     matches!(tool, AGENT_SEND | GET_AGENT_STATUS | DISPATCH_ALIAS | MESSAGE_ALIAS)
 }
 
+/// Returns the name a tool goes by today.
+pub(crate) fn canonical(tool: &str) -> &str {
+    match tool {
+        DISPATCH_ALIAS | MESSAGE_ALIAS => AGENT_SEND,
+        other => other,
+    }
+}
+
 /// Returns the specification of `agent_send`.
 pub fn agent_send_spec() -> ToolSpec {
     ToolSpec {

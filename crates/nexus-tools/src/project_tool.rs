@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use nexus_identity::Permissions;
 use nexus_project::catalog::Catalog;
 use nexus_project::harness::HarnessId;
 use nexus_project::{Project, Tool, skills, tools};
@@ -31,6 +32,14 @@ impl ProjectTool {
     /// Those a worker may have.
     pub fn worker(project: Arc<Project>, catalog: Arc<Catalog>, denied: Vec<Tool>) -> Self {
         Self { project, catalog, denied, is_lead: false }
+    }
+
+    /// Leaves the ops that may be used; nothing when none may.
+    pub(crate) fn permitted(mut self, permissions: &Permissions) -> Option<Self> {
+        let may = |op: &str| permissions.may_use_tool(&format!("{PROJECT}/{op}"));
+        self.denied.extend(Tool::ALL.into_iter().filter(|tool| !may(tool.name())));
+        let any = self.allowed().next().is_some();
+        any.then_some(self)
     }
 
     /// Returns what the model is told.

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use nexus_base::id::EventId;
 use nexus_base::redact::Redactor;
+use nexus_identity::Permissions;
 use nexus_memory::Memory;
 use nexus_protocol::tool::{Replay, ToolOutput, ToolSpec};
 use serde_json::Value;
@@ -29,6 +30,8 @@ pub struct Toolbox {
     artifacts: Option<Arc<Artifacts>>,
     web: Option<Web>,
     project: Option<ProjectTool>,
+    /// Tools of this role that whoever is behind the request may not use.
+    refused: Arc<[String]>,
 }
 
 impl Toolbox {
@@ -56,6 +59,7 @@ impl Toolbox {
             artifacts: None,
             web: None,
             project: None,
+            refused: Arc::default(),
         }
     }
 
@@ -87,6 +91,31 @@ impl Toolbox {
     pub fn without(mut self, names: &[&str]) -> Self {
         self.specs = self.specs.iter().filter(|spec| !names.contains(&spec.name.as_str())).cloned().collect();
         self
+    }
+
+    /// Leaves the tools that whoever is behind the request may use.
+    #[must_use]
+    pub fn permitted(mut self, permissions: &Permissions) -> Self {
+        self.project = self.project.and_then(|project| project.permitted(permissions));
+        let may = |spec: &ToolSpec| spec.name == PROJECT || permissions.may_use_tool(&spec.name);
+        let (allowed, refused): (Vec<_>, Vec<_>) = self.specs.iter().cloned().partition(may);
+        let (project, allowed): (Vec<_>, Vec<_>) = allowed.into_iter().partition(|spec| spec.name == PROJECT);
+        let left = self.project.as_ref().map(ProjectTool::spec);
+        let lost = if left.is_none() { project } else { Vec::new() };
+        self.refused = refused.into_iter().chain(lost).map(|spec| spec.name).collect();
+        self.specs = allowed.into_iter().chain(left).collect();
+        self
+    }
+
+    /// Says why a tool may not be used, if it may not.
+    pub fn refusal(&self, tool: &str) -> Option<String> {
+        let tool = coordination::canonical(tool);
+        self.refused.iter().any(|refused| refused == tool).then(|| {
+            format!(
+                "not allowed: no policy lets whoever this is done for use {tool:?}; you have {}",
+                self.names()
+            )
+        })
     }
 
     /// Keeps the whole of results that are too long for a model.
@@ -147,6 +176,7 @@ impl Toolbox {
     pub async fn call(&self, call: &Call, scope: &Scope<'_>) -> Done {
         let known = self.specs.iter().any(|spec| spec.name == call.tool);
         let done = match call.tool.as_str() {
+            tool if let Some(reason) = self.refusal(tool) => Done::own(ToolOutput::error(reason)),
             // Also what was taken away.
             other if !known => {
                 Done::own(ToolOutput::error(format!("there is no tool {other:?}; you have {}", self.names())))

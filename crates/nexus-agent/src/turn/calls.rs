@@ -184,6 +184,8 @@ impl Agent {
         let (began, started) = (Timestamp::now(), Instant::now());
         let mut ran = if let Gate::Refused { reason } = gate {
             Ran::own(ToolOutput::error(reason))
+        } else if let Some(reason) = self.parts.toolbox.refusal(&call.tool) {
+            Ran::own(ToolOutput::error(reason))
         } else if call.tool == WAIT && input.role == Role::Manager {
             let output = wait_answer(input).await?;
             Ran { waits: !output.is_error, ..Ran::own(output) }

@@ -1,6 +1,6 @@
 use std::collections::BTreeSet;
 
-use nexus_identity::{DataLevel, Names, Permissions, ToolRule};
+use nexus_identity::{DataLevel, Names, Permissions, Terms, ToolRule};
 use proptest::prelude::*;
 use serde_json::json;
 
@@ -26,6 +26,19 @@ fn permissions() -> impl Strategy<Value = Permissions> {
     })
 }
 
+/// What one policy may say, parts of it left out.
+fn terms() -> impl Strategy<Value = Terms> {
+    (permissions(), any::<(bool, bool, bool)>()).prop_map(|(all, (allow, credentials, data))| {
+        let all = Terms::from(all);
+        Terms {
+            allow: all.allow.filter(|_| allow),
+            credentials: all.credentials.filter(|_| credentials),
+            data: all.data.filter(|_| data),
+            ..all
+        }
+    })
+}
+
 const ASKED: &[&str] = &["a/x", "a/y", "b/x", "b/y", "c/x", "read", "bash", "write"];
 
 proptest! {
@@ -44,16 +57,32 @@ proptest! {
     }
 
     #[test]
-    fn a_merge_never_frees_a_denied_tool_nor_adds_a_credential(one in permissions(), two in permissions()) {
-        let merged = one.merge(&two);
-        for name in ASKED {
-            if one.tools.deny.contains(*name) || two.tools.deny.contains(*name) {
-                prop_assert!(!merged.may_use_tool(name));
+    fn policies_together_never_give_more_than_one_of_them(
+        written in proptest::collection::vec(terms(), 1..5)
+    ) {
+        let together = written.iter().cloned().reduce(|all, next| all.and(&next)).unwrap().permissions();
+        for one in &written {
+            for name in ASKED {
+                if together.may_use_tool(name) {
+                    prop_assert!(one.allow.as_ref().is_none_or(|allow| allow.contains(name)), "{}", name);
+                    prop_assert!(!one.deny.contains(*name), "{}", name);
+                }
+                if together.may_use_credential(name) {
+                    prop_assert!(one.credentials.as_ref().is_none_or(|named| named.contains(name)), "{}", name);
+                }
             }
-            if merged.may_use_credential(name) {
-                prop_assert!(one.may_use_credential(name) && two.may_use_credential(name));
+            prop_assert!(one.data.is_none_or(|level| together.data <= level));
+        }
+        // What nobody gives is not given.
+        for name in ASKED {
+            if written.iter().all(|one| one.allow.is_none()) {
+                prop_assert!(!together.may_use_tool(name));
+            }
+            if written.iter().all(|one| one.credentials.is_none()) {
+                prop_assert!(!together.may_use_credential(name));
             }
         }
+        prop_assert!(written.iter().any(|one| one.data.is_some()) || together.data == DataLevel::None);
     }
 
     #[test]

@@ -78,7 +78,7 @@ fn policy(name: &str, priority: u8, decision: Decision, about: WhichPrincipal) -
         tags: Vec::new(),
         conditions: Vec::new(),
         decision,
-        grant: Grant::Fixed(Permissions::everything()),
+        grant: Grant::Fixed(Permissions::everything().into()),
         routing: Routing::default(),
     }
 }

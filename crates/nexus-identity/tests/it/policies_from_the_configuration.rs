@@ -3,8 +3,8 @@ use std::time::Duration;
 use nexus_base::clock::LocalClock;
 use nexus_base::id::EntityId;
 use nexus_identity::{
-    Circumstances, DataLevel, Decision, Evaluation, Permissions, Principal, QueueRule, Routing, StrangerRule,
-    evaluate, with_document,
+    Circumstances, DataLevel, Decision, Evaluation, Names, Permissions, Principal, QueueRule, Routing,
+    StrangerRule, evaluate, with_document,
 };
 use serde_json::{Value, json};
 
@@ -38,10 +38,10 @@ fn nothing_written_means_that_strangers_are_refused() {
 }
 
 #[test]
-fn allows_merge_and_a_deny_wins() {
+fn allows_give_what_all_of_them_give_and_a_deny_wins() {
     let document = json!([
         { "name": "friends", "match": { "principal": { "relationship": ["friend", "partner"] } }, "effect": "allow",
-          "permissions": { "tools": { "allow": ["recall"], "deny": ["bash"] }, "credentials": ["a/x", "b/y"], "data": "full" } },
+          "permissions": { "tools": { "allow": ["recall", "read", "bash"], "deny": ["bash"] }, "credentials": ["a/x", "b/y"], "data": "full" } },
         { "name": "chat-people", "match": { "conditions": [{ "platform": "chat" }] }, "effect": "allow",
           "permissions": { "tools": { "allow": ["read", "bash"] }, "credentials": ["a/*"], "data": "restricted" } },
     ]);
@@ -50,7 +50,8 @@ fn allows_merge_and_a_deny_wins() {
         (both.decision, both.matched.as_slice()),
         (Decision::Allow, &["chat-people".into(), "friends".to_owned()][..])
     );
-    assert!(both.permissions.may_use_tool("recall") && both.permissions.may_use_tool("read"));
+    assert!(both.permissions.may_use_tool("read"));
+    assert!(!both.permissions.may_use_tool("recall"), "allowed by one of them only");
     assert!(!both.permissions.may_use_tool("bash"), "denied by one");
     assert!(both.permissions.may_use_credential("a/x") && !both.permissions.may_use_credential("b/y"));
     assert_eq!(both.permissions.data, DataLevel::Minimal);
@@ -86,6 +87,23 @@ fn session_and_modifiers_come_from_the_policies_that_decide() {
     assert_eq!(decide(&document, &owner(), &at("dm", 0)).routing, Routing::default(), "about others");
     let with_deny = json!([document[0], { "name": "no", "effect": "deny", "session": { "key": "chat:no" } }]);
     assert_eq!(decide(&with_deny, &friend(&["friend"]), &at("dm", 0)).routing, Routing::default());
+}
+
+#[test]
+fn a_part_left_out_is_neither_given_nor_limited_and_groups_stand_for_their_tools() {
+    let about_owner = json!([{ "name": "no-commands", "effect": "allow", "match": { "principal": { "is_user": true } },
+        "permissions": { "tools": { "deny": ["runtime", "project"] } } }]);
+    let given = decide(&about_owner, &owner(), &at("dm", 0)).permissions;
+    assert!(given.may_use_tool("read") && given.may_use_credential("a/x"));
+    assert!(!given.may_use_tool("bash") && !given.may_use_tool("project/task_add"));
+    assert_eq!(given.data, DataLevel::Full);
+
+    let about_others = json!([{ "name": "readers", "effect": "allow", "match": { "principal": { "is_user": false } },
+        "permissions": { "tools": { "allow": ["fs", "memory"], "deny": ["write", "edit"] } } }]);
+    let given = decide(&about_others, &friend(&[]), &at("dm", 0)).permissions;
+    let tools = ["read", "grep", "recall", "write", "bash", "project/task_add"];
+    assert_eq!(tools.map(|tool| given.may_use_tool(tool)), [true, true, true, false, false, false]);
+    assert_eq!((given.credentials, given.data), (Names::none(), DataLevel::None), "nobody gave any");
 }
 
 #[test]

@@ -8,7 +8,7 @@ use crate::sessions::{Broker, Quiescence};
 use nexus_automation::ports::{Ask, Thought};
 use nexus_automation::{Cost, OWN_SESSIONS, RunError};
 use nexus_base::id::{QueueItemId, RequestId, SessionLabel};
-use nexus_identity::Permissions;
+use nexus_identity::{DataLevel, Names, Permissions, ToolRule};
 use nexus_protocol::framing::key;
 use nexus_store::agents::{
     ItemFacts, ItemKind, ItemMode, ItemOutcome, MessageRole, NewItem, NewSession, SessionRole,
@@ -51,7 +51,7 @@ pub(super) async fn take(broker: &Broker, persona: String, ask: Ask) -> Result<T
         mode: ItemMode::Followup,
         facts: ItemFacts::new(facts),
         content: ask.text,
-        permissions: Permissions::everything().snapshot(),
+        permissions: own_permissions().snapshot(),
     };
     let refused = |error: nexus_store::StoreError| RunError(error.to_string());
     broker.admit(session, item).await.map_err(refused)?;
@@ -72,6 +72,16 @@ pub(super) async fn take(broker: &Broker, persona: String, ask: Ask) -> Result<T
         None => None,
     };
     Ok(turn.as_ref().map(thought).unwrap_or_default())
+}
+
+/// What an automation's own turns may use at most; each purpose has less.
+fn own_permissions() -> Permissions {
+    let tools = Names::only(["recall", "remember", "read", "write", "edit"]);
+    Permissions {
+        tools: ToolRule { allow: tools, deny: [].into() },
+        credentials: Names::none(),
+        data: DataLevel::Full,
+    }
 }
 
 fn thought(turn: &TurnRecord) -> Thought {

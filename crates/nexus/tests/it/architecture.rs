@@ -28,7 +28,7 @@ const CRATES: &[(&str, &[&str])] = &[
     ("guide", &["base", "protocol", "llm"]),
     ("models", &["base", "protocol", "net", "workspace", "store", "credentials", "llm", "guide"]),
     ("maintenance", &["base", "process", "workspace", "store", "credentials", "models"]),
-    ("tools", &["base", "protocol", "process", "net", "workspace", "memory", "project"]),
+    ("tools", &["base", "protocol", "process", "net", "workspace", "identity", "memory", "project"]),
     ("agent", &["base", "protocol", "workspace", "llm", "tools"]),
     ("automation", &["base", "process", "workspace", "store", "memory"]),
     ("adapter", &["base", "protocol", "process", "store"]),

@@ -16,6 +16,12 @@ fn send(daemon: &Daemon) -> Option<Value> {
     Some(nexus_testkit::http::exchange(daemon.port(), &wanted).ok()?.json())
 }
 
+#[expect(clippy::disallowed_methods, reason = "damages a row behind the daemon's back")]
+fn change(workspace: &Workspace, statement: &str) {
+    let agents = rusqlite::Connection::open(workspace.path("state/data/agents.db")).unwrap();
+    assert_eq!(agents.execute(statement, []).unwrap(), 1, "{statement} changes one row");
+}
+
 /// Queues a message, damages a row while no daemon runs, and returns what the next one answers.
 fn answer_after(damage: &str) -> (String, usize) {
     let server = ModelServer::start();
@@ -30,9 +36,7 @@ fn answer_after(damage: &str) -> (String, usize) {
         "the message was not queued"
     );
 
-    let agents = rusqlite::Connection::open(workspace.path("state/data/agents.db")).unwrap();
-    assert_eq!(agents.execute(damage, []).unwrap(), 1, "{damage} changes one row");
-    drop(agents);
+    change(&workspace, damage);
 
     let daemon = Daemon::start(&workspace, &DaemonOptions::default());
     let request = send(&daemon).expect("a living daemon answers")["requestId"].as_str().unwrap().to_owned();

@@ -38,8 +38,7 @@ pub struct SessionSettings {
     /// The project's task of a worker.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub task: Option<u64>,
-    /// The model it was made with.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    /// The model it was made with; the only one that is written when there is none, as it always was.
     pub model: Option<String>,
     /// The model its role's tier stands for.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -155,7 +154,7 @@ mod tests {
         let facts = ItemFacts::new([("sender", "owner".to_owned())]);
         assert_eq!(facts.to_sql(), Ok(ToSqlOutput::from(r#"[["sender","owner"]]"#.to_owned())));
         let settings = SessionSettings { persona: Some("ada".to_owned()), ..SessionSettings::default() };
-        assert_eq!(settings.to_sql(), Ok(ToSqlOutput::from(r#"{"persona":"ada"}"#.to_owned())));
+        assert_eq!(settings.to_sql(), Ok(ToSqlOutput::from(r#"{"persona":"ada","model":null}"#.to_owned())));
         let read = SessionSettings::read(r#"{"model":null,"project":"/x","later":1}"#).unwrap();
         assert_eq!(read, SessionSettings { project: Some("/x".into()), ..SessionSettings::default() });
     }

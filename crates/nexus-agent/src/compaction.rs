@@ -10,6 +10,7 @@ mod summary;
 
 use std::sync::Arc;
 
+pub(crate) use nexus_base::conversation::CompactionCause as Cause;
 use nexus_base::id::{CompactionId, ToolCallId, TurnId};
 use nexus_llm::{Model, Usage};
 use tokio_util::sync::CancellationToken;
@@ -77,22 +78,9 @@ impl Window {
             Cause::Overflow => share(AFTER_OVERFLOW).min(bytes / 2),
             Cause::Length => usize::MAX,
             // As short as it gets: whoever asks wants the room.
-            Cause::Asked => 0,
+            Cause::Asked | Cause::Reset => 0,
         }
     }
-}
-
-/// Why a conversation is compacted.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Cause {
-    /// It came close to what the model takes.
-    ContextLimit,
-    /// The provider said it was too long.
-    Overflow,
-    /// It has too many turns.
-    Length,
-    /// Somebody asked for it.
-    Asked,
 }
 
 /// What was decided, for the ledger.

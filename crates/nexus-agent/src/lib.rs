@@ -13,7 +13,7 @@ mod sent;
 mod turn;
 
 pub use budget::Limits;
-pub use compaction::{AskedToCompact, Cause as CompactionCause, Compacted, Shortened, Window};
+pub use compaction::{AskedToCompact, Compacted, Shortened, Window};
 pub use context::{ContextRecord, SizedCount};
 pub use estimate::Calibration;
 pub use prompt::{Assignment, PromptPart, Prompts, RoleSection, SystemPrompt};

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use nexus_base::clock::Timestamp;
+pub use nexus_base::conversation::Spent;
 use nexus_base::id::{MessageId, ToolCallId};
 use nexus_llm::{ModelName, Usage};
 use nexus_protocol::tool::ToolOutput;
@@ -98,16 +99,6 @@ pub trait Dispatch: Send + Sync {
 
     /// Returns how many workers of this session have not reported.
     async fn outstanding(&self) -> Result<u32, LedgerError>;
-}
-
-/// What was spent so far.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Spent {
-    /// Tokens of the run: everything the owner's message led to.
-    pub run_tokens: u64,
-    pub day_tokens: u64,
-    /// Cost of the day, in millionths of a dollar.
-    pub day_micro_usd: u64,
 }
 
 /// Counts what models cost, across turns and restarts.

@@ -2,6 +2,7 @@
 //! locks, failpoints and the path jail. It knows nothing of Nexus's own files or tables.
 
 pub mod clock;
+pub mod conversation;
 pub mod error;
 pub mod failpoint;
 pub mod file;

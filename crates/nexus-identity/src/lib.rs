@@ -17,7 +17,7 @@ pub use approval::{ApprovalError, Approvals, Ask, Asked, Consent, Kind, Lasting}
 pub use owner::{SeededOwner, seed_owner};
 pub use permissions::{DataLevel, Names, Permissions, Terms, ToolRule};
 pub use policy::{
-    Condition, Decision, Evaluation, Grant, Hours, Policy, QueueRule, Routing, SessionRule, StrangerRule,
+    Condition, Decision, Evaluation, Grant, Hours, Policy, Routing, SessionRule, StrangerRule,
     WhichPrincipal, built_in, evaluate,
 };
 pub use policy_document::{PolicyProblem, with_document};

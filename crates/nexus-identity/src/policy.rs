@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use nexus_base::clock::LocalClock;
+use nexus_store::agents::ItemMode;
 
 use crate::access::Circumstances;
 use crate::permissions::{DataLevel, Names, Permissions, Terms, ToolRule};
@@ -143,7 +144,7 @@ pub struct Routing {
     /// The session it belongs to, and who answers there; named together by one policy.
     pub session: Option<SessionRule>,
     /// How it stands in the session's queue.
-    pub queue: Option<QueueRule>,
+    pub queue: Option<ItemMode>,
     /// How long it waits before it is answered.
     pub delay: Option<Duration>,
 }
@@ -155,17 +156,6 @@ pub struct SessionRule {
     pub persona: Option<String>,
     /// The session's label.
     pub label: Option<String>,
-}
-
-/// How a message stands in a queue.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum QueueRule {
-    /// It ends the running turn.
-    Interrupt,
-    /// It waits for its own turn.
-    Followup,
-    /// It is answered together with what else waits.
-    Collect,
 }
 
 impl Routing {

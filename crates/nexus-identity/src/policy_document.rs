@@ -6,13 +6,14 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
+use nexus_base::conversation::QueueMode;
+use nexus_store::agents::ItemMode;
 use serde::Deserialize;
 use serde_json::Value;
 
 use crate::permissions::{DataLevel, Names, Terms};
 use crate::policy::{
-    Condition, Decision, Grant, Hours, Policy, QueueRule, Routing, SessionRule, StrangerRule, WhichPrincipal,
-    built_in,
+    Condition, Decision, Grant, Hours, Policy, Routing, SessionRule, StrangerRule, WhichPrincipal, built_in,
 };
 
 /// Most policies a document may hold.
@@ -160,19 +161,9 @@ struct WrittenSession {
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct WrittenModifiers {
-    queue_mode: Option<WrittenQueue>,
+    queue_mode: Option<QueueMode>,
     /// Milliseconds.
     delay_response: Option<u64>,
-}
-
-#[derive(Debug, Clone, Copy, Deserialize)]
-#[serde(rename_all = "snake_case")]
-enum WrittenQueue {
-    #[serde(alias = "steer")]
-    Interrupt,
-    #[serde(alias = "queue")]
-    Followup,
-    Collect,
 }
 
 #[derive(Debug, Deserialize)]
@@ -264,11 +255,7 @@ fn routing(
     }
     Ok(Routing {
         session: session.map(|session| SessionRule { persona: session.persona, label: session.key }),
-        queue: modifiers.queue_mode.map(|mode| match mode {
-            WrittenQueue::Interrupt => QueueRule::Interrupt,
-            WrittenQueue::Followup => QueueRule::Followup,
-            WrittenQueue::Collect => QueueRule::Collect,
-        }),
+        queue: modifiers.queue_mode.map(ItemMode::from),
         delay,
     })
 }

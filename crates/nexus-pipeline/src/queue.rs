@@ -4,11 +4,12 @@
 use std::time::Duration;
 
 use nexus_base::clock::Timestamp;
+use nexus_base::conversation::Role;
 use nexus_base::id::QueueItemId;
 use nexus_protocol::framing::key;
 use nexus_protocol::trace::Stage;
 use nexus_store::StoreError;
-use nexus_store::agents::{ItemFacts, ItemKind, NewItem, NewSession, SessionRole, SessionSettings};
+use nexus_store::agents::{ItemFacts, ItemKind, NewItem, NewSession, SessionSettings};
 use nexus_store::runtime::RequestUpdate;
 
 use crate::admission::Ticket;
@@ -121,7 +122,7 @@ impl Pipeline {
         let session = NewSession {
             label: options.session.clone(),
             persona: routed.map_or_else(|| self.agent_factory.persona_name(), str::to_owned),
-            role: SessionRole::Manager,
+            role: Role::Manager,
             origin: "nexus",
             settings,
         };

@@ -3,12 +3,11 @@
 use std::path::PathBuf;
 
 use nexus_base::id::SessionLabel;
-use nexus_identity::{QueueRule, Routing};
+use nexus_identity::Routing;
 use nexus_project::Project;
-use nexus_protocol::chat::{ChatSend, MAX_IDEMPOTENCY_KEY_LEN, MAX_MESSAGE_LEN, QueueMode as WireQueueMode};
+use nexus_protocol::chat::{ChatSend, MAX_IDEMPOTENCY_KEY_LEN, MAX_MESSAGE_LEN};
 use nexus_store::agents::{ItemKind, ItemMode};
 use nexus_store::events::AcceptedEvent;
-use nexus_workspace::config::QueueMode;
 use serde_json::{Value, json};
 
 use crate::RuntimeError;
@@ -73,11 +72,7 @@ impl SendOptions {
         };
         Self {
             session: text("session").map_or_else(owner_session, SessionLabel::new),
-            mode: match text("mode").as_deref() {
-                Some("interrupt") => ItemMode::Interrupt,
-                Some("collect") => ItemMode::Collect,
-                Some(_) | None => ItemMode::Followup,
-            },
+            mode: text("mode").and_then(|word| ItemMode::parse(&word)).unwrap_or(ItemMode::Followup),
             kind: match text("kind").as_deref() {
                 Some("system") => ItemKind::System,
                 Some(_) | None => ItemKind::Message,
@@ -93,12 +88,7 @@ impl SendOptions {
         let label = routing.session.as_ref().and_then(|rule| rule.label.as_deref());
         Self {
             session: label.map_or_else(|| self.session.clone(), SessionLabel::new),
-            mode: match routing.queue {
-                Some(QueueRule::Interrupt) => ItemMode::Interrupt,
-                Some(QueueRule::Followup) => ItemMode::Followup,
-                Some(QueueRule::Collect) => ItemMode::Collect,
-                None => self.mode,
-            },
+            mode: routing.queue.unwrap_or(self.mode),
             kind: self.kind,
             caller: self.caller.clone(),
             project: self.project.clone(),
@@ -144,12 +134,7 @@ impl Pipeline {
             (None, None) => self.owner_session(),
         };
         let project = named.or_else(|| self.agent_factory.projects.around_home());
-        let mode = match send.queue_mode {
-            Some(WireQueueMode::Interrupt | WireQueueMode::Steer) => ItemMode::Interrupt,
-            Some(WireQueueMode::Followup | WireQueueMode::Queue) => ItemMode::Followup,
-            Some(WireQueueMode::Collect) => ItemMode::Collect,
-            None => configured_mode(self.agent_factory.settings().queue.mode),
-        };
+        let mode = send.queue_mode.unwrap_or_else(|| self.agent_factory.settings().queue.mode).into();
         let model =
             send.model.as_deref().map(|wanted| self.agent_factory.models.choosable(wanted)).transpose();
         let model = model.map_err(|problem| {
@@ -159,14 +144,6 @@ impl Pipeline {
             )
         })?;
         Ok(SendOptions { session, mode, kind, caller: caller.to_owned(), project, model })
-    }
-}
-
-const fn configured_mode(mode: QueueMode) -> ItemMode {
-    match mode {
-        QueueMode::Interrupt | QueueMode::Steer => ItemMode::Interrupt,
-        QueueMode::Followup | QueueMode::Queue => ItemMode::Followup,
-        QueueMode::Collect => ItemMode::Collect,
     }
 }
 

@@ -78,7 +78,7 @@ impl Spending for TurnSpending {
             return Ok(Spent::default());
         }
         let spent = self.runtime.spent(&today(), Some(&self.root_request_id)).await;
-        spent.map(converted).map_err(|error| LedgerError(error.to_string()))
+        spent.map_err(|error| LedgerError(error.to_string()))
     }
 
     async fn add(&self, model: &ModelName, usage: &Usage) -> Result<Spent, LedgerError> {
@@ -100,12 +100,8 @@ impl Spending for TurnSpending {
             cost_micro_usd: self.prices.cost(model, usage),
         };
         let spent = self.runtime.spend(call).await;
-        spent.map(converted).map_err(|error| LedgerError(error.to_string()))
+        spent.map_err(|error| LedgerError(error.to_string()))
     }
-}
-
-fn converted(spent: nexus_store::runtime::Spent) -> Spent {
-    Spent { run_tokens: spent.run_tokens, day_tokens: spent.day_tokens, day_micro_usd: spent.day_micro_usd }
 }
 
 /// Returns the day in the owner's time zone; a clock that jumps only changes which day pays.

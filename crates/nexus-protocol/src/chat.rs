@@ -1,6 +1,7 @@
 //! `chat.send`, `chat.history`, `chat.wait` and `chat.abort`.
 
 use nexus_base::clock::Timestamp;
+pub use nexus_base::conversation::QueueMode;
 use nexus_base::id::{EventId, MessageId, RequestId, SessionLabel, TurnId};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -32,22 +33,6 @@ pub struct ChatSend {
     /// off keep theirs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub model: Option<String>,
-}
-
-/// How a message meets a session that is busy.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
-pub enum QueueMode {
-    /// End the running turn, keep its partial output, and answer everything waiting in one next turn.
-    Interrupt,
-    /// Another word for [`QueueMode::Interrupt`]: nothing is injected into a running turn.
-    Steer,
-    /// Wait, then run one at a time.
-    Followup,
-    /// Wait, then run everything pending as one turn.
-    Collect,
-    /// Another word for [`QueueMode::Followup`].
-    Queue,
 }
 
 /// The acknowledgement: the message is on disk and will be answered, crash or not.

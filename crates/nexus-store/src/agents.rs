@@ -25,7 +25,7 @@ mod view;
 
 pub use claim::{Claim, ClaimedTurn};
 pub use columns::{ItemFacts, PermissionSnapshot, SessionSettings, UnreadableColumn};
-pub use compaction::{Compaction, CompactionCause, NewCompaction, Past, Trim, Undone};
+pub use compaction::{Compaction, NewCompaction, Past, Trim, Undone};
 pub use dispatch::{NewDispatch, NewPost};
 pub use finish::{FinishTurn, Finished, NewReply, WorkerReport};
 pub use ledger::{NewCall, NewStep};
@@ -33,7 +33,7 @@ pub use marks::{FileMark, MarkChange};
 pub use model::{
     Admitted, Aftermath, CallRecord, CallStatus, Item, ItemKind, ItemMode, ItemOutcome, ItemStatus,
     MessageRecord, MessageRole, NewItem, NewSession, OutboxRecord, OutboxState, OutboxStatus, Overflow,
-    SessionRecord, SessionRole, TaskStatus, TurnRecord, TurnStatus, Untaken,
+    SessionRecord, TaskStatus, TurnRecord, TurnStatus, Untaken,
 };
 pub use redispatch::Redispatch;
 pub use taint::TaintedTurn;

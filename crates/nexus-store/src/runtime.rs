@@ -16,7 +16,7 @@ pub use self::automations::{Automation, AutomationMode, AutomationStatus, Circui
 pub use self::boots::{Boot, BootEnd};
 pub use self::invocations::{Invocation, InvocationEnd, InvocationOutcome, NewInvocation};
 pub use self::requests::{NewRequest, Request, RequestStatus, RequestUpdate, StageTiming};
-pub use self::usage::{NewUsage, SessionUsage, Spent, UsageSum};
+pub use self::usage::{NewUsage, SessionUsage, UsageSum};
 use crate::database::Database;
 use crate::error::StoreError;
 use crate::words::count;

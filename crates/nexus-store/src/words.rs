@@ -57,6 +57,19 @@ macro_rules! words {
 }
 pub(crate) use words;
 
+/// Reads a word that stands for a value of another crate.
+pub(crate) fn word<T>(
+    row: &Row<'_>,
+    index: usize,
+    parse: impl FnOnce(&str) -> Option<T>,
+) -> rusqlite::Result<T> {
+    let text = row.get_ref(index)?.as_str()?;
+    parse(text).ok_or_else(|| {
+        let unknown = UnknownWord(text.chars().take(80).collect());
+        rusqlite::Error::FromSqlConversionFailure(index, Type::Text, Box::new(unknown))
+    })
+}
+
 /// Reads a moment.
 pub(crate) fn moment(row: &Row<'_>, column: &str) -> rusqlite::Result<Timestamp> {
     row.get(column).map(Timestamp)

@@ -1,16 +1,8 @@
 //! What tools are told about the turn that calls them, and whom they may ask.
 
 use async_trait::async_trait;
+pub use nexus_base::conversation::Role;
 use nexus_base::id::{RequestId, SessionLabel, ToolCallId};
-
-/// Who an agent is in a conversation.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Role {
-    /// Talks to the person.
-    Manager,
-    /// Does a task and reports.
-    Worker,
-}
 
 /// The ledger could not be written; the turn must not go on.
 #[derive(Debug, Clone, thiserror::Error)]

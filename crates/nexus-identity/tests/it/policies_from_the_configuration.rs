@@ -3,8 +3,8 @@ use std::time::Duration;
 use nexus_base::clock::LocalClock;
 use nexus_base::id::EntityId;
 use nexus_identity::{
-    Circumstances, DataLevel, Decision, Evaluation, Names, Permissions, Principal, QueueRule, Routing,
-    StrangerRule, evaluate, with_document,
+    Circumstances, DataLevel, Decision, Evaluation, Names, Permissions, Principal, Routing, StrangerRule,
+    evaluate, with_document,
 };
 use serde_json::{Value, json};
 
@@ -80,7 +80,11 @@ fn session_and_modifiers_come_from_the_policies_that_decide() {
     // The highest that names a session gives all of it; one without permissions takes none away.
     assert_eq!(label(&friend_of).as_deref(), Some("chat:friends"));
     assert_eq!(friend_of.routing.session.as_ref().unwrap().persona.as_deref(), Some("ada"));
-    assert_eq!(friend_of.routing.queue, Some(QueueRule::Collect), "the first that says so");
+    assert_eq!(
+        friend_of.routing.queue,
+        Some(nexus_store::agents::ItemMode::Collect),
+        "the first that says so"
+    );
     assert_eq!(friend_of.routing.delay, Some(Duration::from_secs(2)), "the longest");
     assert!(friend_of.permissions.may_use_credential("a/x") && friend_of.permissions.may_use_tool("recall"));
     assert_eq!(label(&decide(&document, &friend(&[]), &at("dm", 0))).as_deref(), Some("chat:all"));

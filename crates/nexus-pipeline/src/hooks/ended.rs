@@ -3,12 +3,13 @@
 
 use crate::sessions::Ended;
 use nexus_automation::{EventFacts, HookPoint, Occasion, PrincipalFacts};
+use nexus_base::conversation::Role;
 use nexus_base::id::{EntityId, EventId};
 use nexus_identity::{DataLevel, Permissions};
 use nexus_memory::Viewer;
 use nexus_protocol::tool::ToolOutput;
 use nexus_store::StoreError;
-use nexus_store::agents::{CallStatus, Item, ItemKind, NewItem, SessionRole, TurnRecord};
+use nexus_store::agents::{CallStatus, Item, ItemKind, NewItem, TurnRecord};
 use nexus_store::events::conversation_key;
 use serde_json::{Value, json};
 
@@ -164,8 +165,8 @@ pub(super) fn turn_data(ended: &Ended<'_>) -> Value {
     let item = ended.item;
     let said: Vec<&str> = ended.lines.iter().map(|line| line.text.as_str()).collect();
     let role = match item.new.session.as_str().starts_with("worker:") {
-        true => SessionRole::Worker,
-        false => SessionRole::Manager,
+        true => Role::Worker,
+        false => Role::Manager,
     };
     let sender = sender_of(&item.new);
     let (voice, entity, name) = match &sender {

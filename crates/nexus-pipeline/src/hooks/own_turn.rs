@@ -7,12 +7,12 @@
 use crate::sessions::{Broker, Quiescence};
 use nexus_automation::ports::{Ask, Thought};
 use nexus_automation::{Cost, OWN_SESSIONS, RunError};
+use nexus_base::conversation::Role;
 use nexus_base::id::{QueueItemId, RequestId, SessionLabel};
 use nexus_identity::{DataLevel, Names, Permissions, ToolRule};
 use nexus_protocol::framing::key;
 use nexus_store::agents::{
-    ItemFacts, ItemKind, ItemMode, ItemOutcome, MessageRole, NewItem, NewSession, SessionRole,
-    SessionSettings, TurnRecord,
+    ItemFacts, ItemKind, ItemMode, ItemOutcome, MessageRole, NewItem, NewSession, SessionSettings, TurnRecord,
 };
 
 /// Name of the fact that says which event facts of this turn come from.
@@ -26,7 +26,7 @@ pub(super) async fn take(broker: &Broker, persona: String, ask: Ask) -> Result<T
     let session = NewSession {
         label: label.clone(),
         persona,
-        role: SessionRole::Worker,
+        role: Role::Worker,
         origin: "automation",
         settings: SessionSettings::default(),
     };

@@ -81,7 +81,7 @@ impl Hooks for TurnHooks {
     async fn context_ready(&self, turn: &TurnFacts) -> Vec<Enrichment> {
         let automations = &self.automations;
         automations.quiet.disturb();
-        let role = role_word(turn.role);
+        let role = turn.role.as_str();
         let mut merged = Merged::default();
         if self.is_first {
             automations.detached(HookPoint::SessionStart, || self.occasion(turn, json!({"role": role})));
@@ -139,7 +139,7 @@ impl Hooks for TurnHooks {
         if !self.automations.runner.waits_at(HookPoint::AfterRunAgent) {
             return;
         }
-        let data = json!({"role": role_word(turn.role), "words": turn.words, "said": said});
+        let data = json!({"role": turn.role.as_str(), "words": turn.words, "said": said});
         let occasion = self.occasion(turn, data);
         self.automations.runner.fire_blocking(HookPoint::AfterRunAgent, occasion).await;
     }
@@ -173,13 +173,6 @@ fn exit_code(output: &ToolOutput) -> Option<i32> {
     let mut codes =
         lines.filter_map(|line| line.strip_prefix("[exit code ")?.strip_suffix(']')?.parse().ok());
     codes.next()
-}
-
-pub(super) const fn role_word(role: Role) -> &'static str {
-    match role {
-        Role::Manager => "manager",
-        Role::Worker => "worker",
-    }
 }
 
 #[cfg(test)]

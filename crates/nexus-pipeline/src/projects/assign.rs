@@ -1,10 +1,11 @@
 //! Sending workers off: roles, tasks, and who goes on.
 
 use crate::sessions::{AssignRequest, Assigned};
+use nexus_base::conversation::Role;
 use nexus_base::id::SessionLabel;
 use nexus_project::lifecycle::Moment;
 use nexus_project::{Tool, call, resume};
-use nexus_store::agents::{SessionRole, SessionSettings, TaskStatus};
+use nexus_store::agents::{SessionSettings, TaskStatus};
 use serde_json::{Map, Value, json};
 
 use super::Projects;
@@ -13,7 +14,7 @@ use super::open::OpenProject;
 impl Projects {
     /// Settles how a worker is sent off; the error is for the model.
     pub(crate) async fn assign(&self, request: &AssignRequest<'_>) -> Result<Assigned, String> {
-        if request.session.role == SessionRole::Worker && request.settings.agent.is_some() {
+        if request.session.role == Role::Worker && request.settings.agent.is_some() {
             return Err(
                 "a worker in a role sends nobody; report to your parent what else is needed".to_owned()
             );

@@ -1,11 +1,11 @@
 //! The turn's ledger over `agents.db`.
 
 use async_trait::async_trait;
+use nexus_agent::Compacted;
 use nexus_agent::ports::{CallEnd, CallSpan, Ledger, Step};
-use nexus_agent::{Compacted, CompactionCause};
 use nexus_base::id::{SessionLabel, ToolCallId, TurnId};
 use nexus_protocol::tool::ToolOutput;
-use nexus_store::agents::{self, Agents, CallStatus, NewCall, NewCompaction, NewStep, Trim};
+use nexus_store::agents::{Agents, CallStatus, NewCall, NewCompaction, NewStep, Trim};
 use nexus_tools::ports::LedgerError;
 
 /// Writes one turn's steps.
@@ -88,12 +88,7 @@ pub(crate) fn new_compaction(compacted: &Compacted, session: &SessionLabel, turn
         turns_summarized: u64::try_from(compacted.turns).unwrap_or(u64::MAX),
         summary: compacted.summary.clone(),
         trims: trims.map(|(call, text)| Trim { call: call.clone(), text: text.clone() }).collect(),
-        cause: match compacted.cause {
-            CompactionCause::ContextLimit => agents::CompactionCause::ContextLimit,
-            CompactionCause::Overflow => agents::CompactionCause::Overflow,
-            CompactionCause::Length => agents::CompactionCause::Length,
-            CompactionCause::Asked => agents::CompactionCause::Asked,
-        },
+        cause: compacted.cause,
         author: compacted.author.clone(),
         tokens_before: compacted.tokens.0,
         tokens_after: compacted.tokens.1,

@@ -1,9 +1,10 @@
 //! From what a turn gave to how it ends: status, reply and report.
 
 use nexus_agent::{End, TurnOutcome};
+use nexus_base::conversation::Role;
 use nexus_protocol::bus::TurnState;
 use nexus_store::agents::{
-    ClaimedTurn, FinishTurn, NewReply, OutboxState, SessionRole, TaskStatus, TurnStatus, WorkerReport,
+    ClaimedTurn, FinishTurn, NewReply, OutboxState, TaskStatus, TurnStatus, WorkerReport,
 };
 
 use crate::sessions::live::Cause;
@@ -31,12 +32,10 @@ pub(crate) fn conclude(claimed: &ClaimedTurn, outcome: TurnOutcome, cause: Optio
         (End::Failed { reason }, _) => (TurnStatus::Failed, "error", Some(reason.clone())),
     };
     let (reply, report) = match claimed.session.role {
-        SessionRole::Manager => (reply_of(status, &said, error.as_deref()), None),
+        Role::Manager => (reply_of(status, &said, error.as_deref()), None),
         // A worker that is told something more goes on with its task.
-        SessionRole::Worker if cause == Some(&Cause::Interrupted) && status == TurnStatus::Aborted => {
-            (None, None)
-        }
-        SessionRole::Worker => (None, Some(report_of(status, &said, &outcome, error.as_deref(), cause))),
+        Role::Worker if cause == Some(&Cause::Interrupted) && status == TurnStatus::Aborted => (None, None),
+        Role::Worker => (None, Some(report_of(status, &said, &outcome, error.as_deref(), cause))),
     };
     FinishTurn {
         turn_id: claimed.turn.id.clone(),

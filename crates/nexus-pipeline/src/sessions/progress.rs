@@ -4,10 +4,11 @@ use std::time::Duration;
 
 use nexus_agent::ports::Progress;
 use nexus_base::clock::Timestamp;
+use nexus_base::conversation::Role;
 use nexus_base::text::shorten;
 use nexus_protocol::bus::BusBody;
 use nexus_protocol::trace::Stage;
-use nexus_store::agents::{ClaimedTurn, Item, SessionRole};
+use nexus_store::agents::{ClaimedTurn, Item};
 
 use crate::sessions::broker::Shared;
 use crate::sessions::engine::Passage;
@@ -46,7 +47,7 @@ pub(crate) fn show(shared: &Shared, claimed: &ClaimedTurn, last: &Item, progress
     let turn_id = claimed.turn.id.clone();
     let body = match progress {
         // What a worker says while it works is its own business; its report is what counts.
-        Progress::Text(_) if claimed.session.role == SessionRole::Worker => return,
+        Progress::Text(_) if claimed.session.role == Role::Worker => return,
         Progress::Text(text) => BusBody::Delta {
             request_id: last.new.request_id.clone(),
             session,

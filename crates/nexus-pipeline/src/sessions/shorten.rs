@@ -6,13 +6,11 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use nexus_agent::{AskedToCompact, Calibration, Shortened};
+use nexus_base::conversation::CompactionCause;
 use nexus_base::id::{CompactionId, SessionLabel, TurnId};
 use nexus_protocol::bus::BusBody;
 use nexus_store::StoreError;
-use nexus_store::agents::{
-    Compaction, CompactionCause, Item, NewCompaction, Past, SessionRecord, SessionRole,
-};
-use nexus_tools::Role;
+use nexus_store::agents::{Compaction, Item, NewCompaction, Past, SessionRecord};
 use nexus_tools::ports::TurnFacts;
 use tokio::sync::oneshot;
 use tokio_util::sync::CancellationToken;
@@ -206,10 +204,7 @@ async fn compact(
     past: &Past,
     cancel: CancellationToken,
 ) -> Result<Shortening, StoreError> {
-    let role = match last.session.role {
-        SessionRole::Manager => Role::Manager,
-        SessionRole::Worker => Role::Worker,
-    };
+    let role = last.session.role;
     let engine = &shared.parts.engine;
     let settings = match &last.session.settings {
         Ok(settings) => settings,

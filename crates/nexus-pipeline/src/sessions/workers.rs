@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use nexus_agent::ports::{Coordinated, Dispatch};
+use nexus_base::conversation::Role;
 use nexus_base::id::{QueueItemId, RequestId, SessionLabel, ToolCallId, new_ulid};
 use nexus_base::text::shorten;
 use nexus_protocol::bus::BusBody;
@@ -11,7 +12,7 @@ use nexus_protocol::framing::key;
 use nexus_protocol::tool::ToolOutput;
 use nexus_store::agents::{
     ClaimedTurn, Item, ItemFacts, ItemKind, ItemMode, NewDispatch, NewItem, NewPost, Redispatch,
-    SessionRecord, SessionRole, SessionSettings, TaskStatus,
+    SessionRecord, SessionSettings, TaskStatus,
 };
 use nexus_tools::Taint;
 use nexus_tools::coordination::Coordinate;
@@ -311,7 +312,7 @@ impl TurnDispatch<'_> {
                 self.shared.parts.agents.session(&current).await.map_err(|error| ledger_error(&error))?;
             let Some(found) = found else { return Ok(false) };
             if found.parent.as_ref() == Some(&self.claimed.session.label) {
-                return Ok(found.role == SessionRole::Worker);
+                return Ok(found.role == Role::Worker);
             }
             next = found.parent;
         }

@@ -9,7 +9,7 @@ use nexus_agent::{End, TurnInput, TurnOutcome};
 use nexus_base::clock::Timestamp;
 use nexus_protocol::bus::BusBody;
 use nexus_protocol::trace::Stage;
-use nexus_store::agents::{ClaimedTurn, FinishTurn, Finished, Item, SessionRole, TurnStatus};
+use nexus_store::agents::{ClaimedTurn, FinishTurn, Finished, Item, TurnStatus};
 use nexus_tools::ports::TurnFacts;
 use nexus_tools::{Role, RunFacts};
 use tokio_util::sync::CancellationToken;
@@ -57,11 +57,7 @@ pub(super) fn begin<'a>(shared: &Shared, claimed: &'a ClaimedTurn) -> Option<Beg
     let cancel = CancellationToken::new();
     let items = claimed.items.iter().map(|item| item.new.id.clone()).collect();
     shared.live.begin(&claimed.session.label, claimed.turn.id.clone(), items, cancel.clone());
-    let role = match claimed.session.role {
-        SessionRole::Manager => Role::Manager,
-        SessionRole::Worker => Role::Worker,
-    };
-    Some(BegunTurn { claimed, last, role, cancel })
+    Some(BegunTurn { claimed, last, role: claimed.session.role, cancel })
 }
 
 /// Takes the turn and writes its end; nothing when the daemon stops and the next start is to resume it.

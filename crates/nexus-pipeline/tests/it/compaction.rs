@@ -1,10 +1,11 @@
 //! A conversation that no longer fits is made shorter, and nothing else is lost by it.
 
 use nexus_agent::Window;
+use nexus_base::conversation::CompactionCause;
 use nexus_base::id::SessionLabel;
 use nexus_llm::Conversation;
 use nexus_protocol::bus::BusBody;
-use nexus_store::agents::{CompactionCause, ItemMode, OutboxState, Undone};
+use nexus_store::agents::{ItemMode, OutboxState, Undone};
 use serde_json::json;
 
 use crate::support::{Act, Extras, Room, Script, limits};

@@ -3,10 +3,11 @@
 use std::sync::Arc;
 
 use nexus_agent::Window;
+use nexus_base::conversation::CompactionCause;
 use nexus_base::id::SessionLabel;
 use nexus_pipeline::sessions::{CompactionRequest, Shortening};
 use nexus_protocol::bus::BusBody;
-use nexus_store::agents::{CompactionCause, ItemMode};
+use nexus_store::agents::ItemMode;
 
 use crate::support::{Act, Extras, Room, Script, limits};
 

@@ -19,7 +19,7 @@ use nexus_protocol::bus::BusBody;
 use nexus_protocol::framing::{Frame, Kind, key};
 use nexus_store::agents::{
     Admitted, Item, ItemFacts, ItemKind, ItemMode, NewItem, NewSession, OutboxRecord, Overflow,
-    PermissionSnapshot, SessionRecord, SessionRole, SessionSettings,
+    PermissionSnapshot, SessionRecord, SessionSettings,
 };
 use nexus_store::{OpenMode, Store, StoreError};
 use nexus_tools::{FileAccess, FileTools};
@@ -449,7 +449,7 @@ pub(crate) fn message(session: &str, text: &str, mode: ItemMode) -> (NewSession,
     let new = NewSession {
         label: label.clone(),
         persona: String::new(),
-        role: SessionRole::Manager,
+        role: nexus_base::conversation::Role::Manager,
         origin: "nexus",
         settings: SessionSettings::default(),
     };

@@ -1,14 +1,13 @@
 //! Claiming work: a session takes what waits and a pending turn begins, in one transaction (S4).
 
 use nexus_base::clock::Timestamp;
+use nexus_base::conversation::Role;
 use nexus_base::failpoint;
 use nexus_base::id::{BootId, RequestId, SessionLabel, TurnId};
 use rusqlite::{Connection, OptionalExtension, params};
 
 use super::Agents;
-use super::model::{
-    Item, ItemKind, ItemMode, MessageRole, SessionRecord, SessionRole, TaskStatus, TurnRecord,
-};
+use super::model::{Item, ItemKind, ItemMode, MessageRole, SessionRecord, TaskStatus, TurnRecord};
 use super::{ledger, queue, rows, session};
 use crate::error::StoreError;
 use crate::writer::Sync;
@@ -137,7 +136,7 @@ pub(super) fn claim(
             depth,
             label.as_str(),
             last.new.request_id.as_str(),
-            session.role,
+            session.role.as_str(),
             now.0,
         ])?;
     for (sequence, item) in (0..).zip(&items) {
@@ -227,7 +226,7 @@ fn next_batch(connection: &Connection, label: &SessionLabel) -> rusqlite::Result
 }
 
 fn mark_running(connection: &Connection, session: &SessionRecord, now: Timestamp) -> rusqlite::Result<()> {
-    if session.role == SessionRole::Worker {
+    if session.role == Role::Worker {
         connection
             .prepare_cached("UPDATE sessions SET task_status = ?2, updated_at = ?3 WHERE label = ?1")?
             .execute(params![session.label.as_str(), TaskStatus::Running, now.0])?;

@@ -2,6 +2,7 @@
 //! that is taken back.
 
 use nexus_base::clock::Timestamp;
+use nexus_base::conversation::CompactionCause;
 use nexus_base::failpoint;
 use nexus_base::id::{CompactionId, SessionLabel, ToolCallId, TurnId};
 use rusqlite::{Connection, OptionalExtension, Row, params};
@@ -11,24 +12,8 @@ use super::Agents;
 use super::model::TurnRecord;
 use super::rows;
 use crate::error::StoreError;
-use crate::words::{count, stored_count, words};
+use crate::words::{count, stored_count, word};
 use crate::writer::Sync;
-
-words! {
-    /// Why a conversation was compacted.
-    CompactionCause {
-        /// It came close to what the model takes.
-        ContextLimit = "context_limit",
-        /// The provider said it was too long.
-        Overflow = "overflow",
-        /// It had too many turns to be read for every message.
-        Length = "length",
-        /// Somebody asked for it.
-        Asked = "asked",
-        /// Somebody asked for the conversation to begin anew; nothing is sent of what was before.
-        Reset = "reset",
-    }
-}
 
 /// A result that is sent shortened.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -203,7 +188,7 @@ fn insert(connection: &Connection, new: &NewCompaction, now: Timestamp) -> rusql
             stored_count(new.turns_summarized),
             new.summary,
             Value::Array(trims).to_string(),
-            new.cause,
+            new.cause.as_str(),
             new.author,
             stored_count(new.tokens_before),
             stored_count(new.tokens_after),
@@ -260,7 +245,7 @@ fn compaction(row: &Row<'_>) -> rusqlite::Result<Compaction> {
             turns_summarized: count(row, 4)?,
             summary: row.get(5)?,
             trims: read_trims(&trims),
-            cause: row.get(7)?,
+            cause: word(row, 7, CompactionCause::parse)?,
             author: row.get(8)?,
             tokens_before: count(row, 9)?,
             tokens_after: count(row, 10)?,

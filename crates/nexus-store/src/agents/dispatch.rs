@@ -1,6 +1,7 @@
 //! Sending workers off and talking to them; the effect commits with the tool call's result (S5).
 
 use nexus_base::clock::Timestamp;
+use nexus_base::conversation::Role;
 use nexus_base::failpoint;
 use nexus_base::id::{QueueItemId, RequestId, SessionLabel, ToolCallId, TurnId, new_ulid};
 use rusqlite::{Connection, OptionalExtension, params};
@@ -8,7 +9,7 @@ use rusqlite::{Connection, OptionalExtension, params};
 use super::Agents;
 use super::columns::{ItemFacts, SessionSettings, UNTRUSTED};
 use super::model::{
-    Aftermath, ItemKind, ItemMode, ItemOutcome, NewItem, Reported, SessionRecord, SessionRole, TaskStatus,
+    Aftermath, ItemKind, ItemMode, ItemOutcome, NewItem, Reported, SessionRecord, TaskStatus,
 };
 use super::{ledger, queue, rows, session, taint};
 use crate::error::StoreError;
@@ -258,8 +259,8 @@ pub(super) fn report(
 
 fn takes_results(session: &SessionRecord) -> bool {
     match session.role {
-        SessionRole::Manager => true,
-        SessionRole::Worker => session.cancel_reason.is_none() && is_unfinished(session),
+        Role::Manager => true,
+        Role::Worker => session.cancel_reason.is_none() && is_unfinished(session),
     }
 }
 

@@ -4,6 +4,7 @@ use std::borrow::Cow;
 use std::sync::Arc;
 
 use nexus_base::clock::Timestamp;
+use nexus_base::conversation::Role;
 use nexus_base::failpoint;
 use nexus_base::id::{MessageId, OutboxId, SessionLabel, TurnId};
 use rusqlite::{Connection, params};
@@ -11,7 +12,7 @@ use rusqlite::{Connection, params};
 use super::Agents;
 use super::model::{
     Aftermath, Item, ItemKind, ItemOutcome, MessageRole, OutboxRecord, OutboxState, OutboxStatus,
-    SessionRecord, SessionRole, TaskStatus, TurnStatus,
+    SessionRecord, TaskStatus, TurnStatus,
 };
 use super::{dispatch, ledger, outbox, queue, rows, session};
 use crate::error::StoreError;
@@ -211,7 +212,7 @@ fn report_of<'a>(
     let goes_on = session.cancel_reason.is_none()
         && (has_waiting(connection, &session.label)?
             || dispatch::outstanding(connection, &session.label)? > 0);
-    if session.role == SessionRole::Manager || goes_on {
+    if session.role == Role::Manager || goes_on {
         return Ok(None);
     }
     let reason = session.cancel_reason.as_deref().or(finish.error.as_deref()).unwrap_or("it was interrupted");
@@ -258,7 +259,7 @@ fn reply(
     items: &[Item],
     now: Timestamp,
 ) -> rusqlite::Result<Vec<OutboxRecord>> {
-    let Some(last) = items.last().filter(|_| session.role == SessionRole::Manager) else {
+    let Some(last) = items.last().filter(|_| session.role == Role::Manager) else {
         return Ok(Vec::new());
     };
     let root = &last.new.root_request_id;

@@ -1,21 +1,13 @@
 //! The nouns of `agents.db`: sessions, queue items, turns, messages, tool calls and outbox lines.
 
 use nexus_base::clock::Timestamp;
+use nexus_base::conversation::{QueueMode, Role};
 use nexus_base::id::{
     BootId, EventId, MessageId, OutboxId, QueueItemId, RequestId, SessionLabel, ToolCallId, TurnId,
 };
 
 use super::columns::{ItemFacts, PermissionSnapshot, SessionSettings, UnreadableColumn};
 use crate::words::words;
-
-words! {
-    SessionRole {
-        /// Talks to a person.
-        Manager = "manager",
-        /// Does a task and reports.
-        Worker = "worker",
-    }
-}
 
 words! {
     /// Where a worker's task stands.
@@ -58,6 +50,16 @@ words! {
         Followup = "followup",
         /// Everything waiting in this mode becomes one turn.
         Collect = "collect",
+    }
+}
+
+impl From<QueueMode> for ItemMode {
+    fn from(mode: QueueMode) -> Self {
+        match mode {
+            QueueMode::Interrupt | QueueMode::Steer => Self::Interrupt,
+            QueueMode::Followup | QueueMode::Queue => Self::Followup,
+            QueueMode::Collect => Self::Collect,
+        }
     }
 }
 
@@ -163,7 +165,7 @@ pub struct SessionRecord {
     /// Persona it speaks as; empty before onboarding.
     pub persona: String,
     /// Manager or worker.
-    pub role: SessionRole,
+    pub role: Role,
     /// Who dispatched it.
     pub parent: Option<SessionLabel>,
     pub dispatch_id: Option<ToolCallId>,
@@ -191,7 +193,7 @@ pub struct NewSession {
     /// Persona it speaks as.
     pub persona: String,
     /// Manager or worker.
-    pub role: SessionRole,
+    pub role: Role,
     /// Where it comes from: `nexus`, `subagent`.
     pub origin: &'static str,
     /// What is fixed from now on.

@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 
 use nexus_base::clock::Timestamp;
+use nexus_base::conversation::Role;
 use nexus_base::id::{
     BootId, EventId, MessageId, OutboxId, QueueItemId, RequestId, SessionLabel, ToolCallId, TurnId,
 };
@@ -10,6 +11,7 @@ use rusqlite::{Connection, OptionalExtension, Row};
 
 use super::columns::SessionSettings;
 use super::model::{CallRecord, Item, MessageRecord, NewItem, OutboxRecord, SessionRecord, TurnRecord};
+use crate::words::word;
 
 // Columns as macros, so that whole statements are literals and none is put together at run time.
 macro_rules! session_columns {
@@ -53,7 +55,7 @@ pub(super) fn session(row: &Row<'_>) -> rusqlite::Result<SessionRecord> {
         label: SessionLabel::new(row.get::<_, String>(0)?),
         head_turn_id: row.get::<_, Option<String>>(1)?.map(TurnId::new),
         persona: row.get(2)?,
-        role: row.get(3)?,
+        role: word(row, 3, Role::parse)?,
         parent: row.get::<_, Option<String>>(4)?.map(SessionLabel::new),
         dispatch_id: row.get::<_, Option<String>>(5)?.map(ToolCallId::new),
         task: row.get(6)?,

@@ -34,6 +34,6 @@ pub(super) fn ensure(connection: &Connection, new: &NewSession, now: Timestamp) 
             "INSERT OR IGNORE INTO sessions (label, persona, role, origin, settings_json, created_at, updated_at) \
              VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?6)",
         )?
-        .execute(params![new.label.as_str(), new.persona, new.role, new.origin, new.settings, now.0])?;
+        .execute(params![new.label.as_str(), new.persona, new.role.as_str(), new.origin, new.settings, now.0])?;
     Ok(())
 }

@@ -1,6 +1,7 @@
 //! `usage_ledger`: what each model call cost, so that daily budgets hold across restarts.
 
 use nexus_base::clock::Timestamp;
+use nexus_base::conversation::Spent;
 use nexus_base::failpoint;
 use nexus_base::id::{RequestId, SessionLabel, TurnId, new_ulid};
 use rusqlite::{Connection, OptionalExtension as _, params};
@@ -35,15 +36,6 @@ pub struct NewUsage {
     pub cache_write_tokens: u64,
     /// Cost in millionths of a dollar.
     pub cost_micro_usd: u64,
-}
-
-/// What was used so far, for those who have to stop in time.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Spent {
-    pub run_tokens: u64,
-    pub day_tokens: u64,
-    /// Cost of the day in millionths of a dollar.
-    pub day_micro_usd: u64,
 }
 
 /// What one session used in a span of days.

@@ -1,10 +1,11 @@
 //! The story of requests, automations, boots and costs.
 
 use nexus_base::clock::Timestamp;
+use nexus_base::conversation::Spent;
 use nexus_base::id::{BootId, EventId, RequestId, SessionLabel, TurnId};
 use nexus_store::runtime::{
     AutomationMode, AutomationStatus, BootEnd, CircuitState, InvocationEnd, InvocationOutcome, NewAutomation,
-    NewInvocation, NewRequest, NewUsage, RequestStatus, RequestUpdate, Spent, StageTiming,
+    NewInvocation, NewRequest, NewUsage, RequestStatus, RequestUpdate, StageTiming,
 };
 use serde_json::json;
 

@@ -7,6 +7,7 @@ use std::fmt;
 use std::net::{IpAddr, Ipv4Addr};
 use std::time::Duration;
 
+pub use nexus_base::conversation::QueueMode;
 use nexus_base::redact::PLACEHOLDER;
 use secrecy::{ExposeSecret, SecretString};
 use serde::{Deserialize, Deserializer};
@@ -209,22 +210,6 @@ pub struct QueueSettings {
     pub cap: usize,
     /// What happens above the cap.
     pub drop_policy: DropPolicy,
-}
-
-/// What a message does to a busy session.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum QueueMode {
-    /// Ends the run, keeps its partial output.
-    Interrupt,
-    /// Another word for interrupt.
-    Steer,
-    /// Waits, one at a time.
-    Followup,
-    /// Waits, all pending as one turn.
-    Collect,
-    /// Another word for followup.
-    Queue,
 }
 
 /// What happens to queued items above the cap.

@@ -6,8 +6,9 @@ use std::collections::BTreeMap;
 
 use clap::{Args, ValueEnum};
 use nexus_base::clock::Timestamp;
+use nexus_base::conversation::Spent;
 use nexus_store::agents::TurnUsage;
-use nexus_store::runtime::{SessionUsage, Spent, UsageSum};
+use nexus_store::runtime::{SessionUsage, UsageSum};
 use nexus_store::{OpenMode, Store, StoreError};
 use serde_json::json;
 

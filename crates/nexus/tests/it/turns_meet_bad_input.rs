@@ -157,8 +157,7 @@ impl Lock {
     fn take(data: &std::path::Path) -> Self {
         use nexus_base::id::{BootId, QueueItemId, RequestId, SessionLabel};
         use nexus_store::agents::{
-            ItemFacts, ItemKind, ItemMode, NewItem, NewSession, Overflow, PermissionSnapshot, SessionRole,
-            SessionSettings,
+            ItemFacts, ItemKind, ItemMode, NewItem, NewSession, Overflow, PermissionSnapshot, SessionSettings,
         };
         let store = nexus_store::Store::open(data, nexus_store::OpenMode::ReadWrite).unwrap();
         let (release, wait) = std::sync::mpsc::channel::<()>();
@@ -169,7 +168,7 @@ impl Lock {
             let session = NewSession {
                 label: label.clone(),
                 persona: String::new(),
-                role: SessionRole::Manager,
+                role: nexus_base::conversation::Role::Manager,
                 origin: "nexus",
                 settings: SessionSettings::default(),
             };

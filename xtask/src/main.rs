@@ -20,6 +20,7 @@ mod random;
 mod schemas;
 mod soak;
 mod transcript;
+mod walk;
 
 /// Checks, benches and soaks of Nexus.
 #[derive(Debug, Parser)]
@@ -58,6 +59,8 @@ enum Task {
     HarnessE2e(harness::Options),
     /// Makes a workspace with an older build and kills it with everything under way, to be kept as a fixture.
     OldWorkspace(old_workspace::Options),
+    /// Prints the way of one message through the code: which files it passes, and how often the crate changes.
+    Walk(walk::Options),
     /// Runs a loop for as long as it takes to trust it.
     #[command(subcommand)]
     Soak(soak::Soak),
@@ -74,6 +77,7 @@ fn main() -> Result<()> {
         Task::Transcript { binary } => transcript::write(binary.as_deref()),
         Task::HarnessE2e(options) => harness::run(&options),
         Task::OldWorkspace(options) => old_workspace::write(&options),
+        Task::Walk(options) => walk::run(&options),
         Task::Soak(soak) => soak::run(soak),
     }
 }

@@ -107,6 +107,7 @@ impl Prompts {
         session: &SessionLabel,
         assignment: &Assignment,
     ) -> Result<SystemPrompt, FileError> {
+        tracing::trace!("its prompt is put together");
         let make = || {
             let mut sources = persona::sources(layout);
             sources.extend([layout.agents_md(), layout.bootstrap_md()]);

@@ -157,6 +157,7 @@ impl Agent {
     /// # Errors
     /// The ledger cannot be written; the turn stays pending and can be resumed.
     pub async fn take_turn(&self, mut input: TurnInput<'_>) -> Result<TurnOutcome, LedgerError> {
+        tracing::trace!("the turn is taken");
         let mut meter = Meter::new(self.parts.limits, &input.current);
         let mut record = input.told.clone().unwrap_or_default();
         let assignment = &self.parts.assignment;

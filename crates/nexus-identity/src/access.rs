@@ -156,6 +156,7 @@ impl Access {
 
     /// Decides about a message over the control plane and records the decision.
     pub fn decide(&self, principal: &Principal, event: &EventId, session: &SessionLabel) -> Verdict {
+        tracing::trace!("policies decide");
         self.decide_in(principal, &Circumstances::control_plane(principal), event, session)
     }
 

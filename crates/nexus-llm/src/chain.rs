@@ -261,6 +261,7 @@ impl Model for Chain {
         sink: ReplySink<'_>,
         cancel: &CancellationToken,
     ) -> Result<ModelReply, ModelError> {
+        tracing::trace!("a model is asked");
         let talk = Talk { conversation, sink, cancel, shown: AtomicBool::new(false), last: Mutex::default() };
         let mut tried = Vec::new();
         for (number, link) in self.links.iter().enumerate() {

@@ -174,6 +174,7 @@ impl Client {
         mut decoder: impl Decode,
         sink: ReplySink<'_>,
     ) -> Result<ModelReply, ModelError> {
+        tracing::trace!("its answer is read");
         let who = self.who();
         let mut parser = Parser::default();
         let mut patience = self.endpoint.timeouts.first_byte;

@@ -208,6 +208,7 @@ impl Models {
 
     /// Returns the model of a session's next turn; the error is for the person.
     pub fn of_turn(&self, request: &ModelRequest) -> Result<Arc<dyn Model>, String> {
+        tracing::trace!("its model is chosen");
         if let Some(wanted) = &request.wanted {
             return self.named(wanted);
         }

@@ -168,6 +168,7 @@ impl Engine for AgentFactory {
     }
 
     fn agent(&self, request: &AgentRequest<'_>) -> Result<Agent, String> {
+        tracing::trace!("its agent is put together");
         if let Some(own) = OwnWork::of(&request.session.label, &self.layout) {
             return self.automation(&own, request);
         }

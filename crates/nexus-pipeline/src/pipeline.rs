@@ -108,6 +108,7 @@ impl Pipeline {
         send: ChatSend,
         options: SendOptions,
     ) -> Result<ChatAccepted, RuntimeError> {
+        tracing::trace!("it is taken in");
         let (message, ticket) = match stages::accept(self, send, options).await? {
             Received::New(message, ticket) => (*message, ticket),
             Received::Before(accepted) => return Ok(accepted),

@@ -106,6 +106,7 @@ impl Pipeline {
 
     /// Puts the request into its session's queue (S3); being there already is fine.
     pub(crate) async fn enqueue(&self, message: &Message, run: &Run) -> Result<(), StoreError> {
+        tracing::trace!("it goes to its queue");
         let (session, item) = self.place(message, run);
         self.broker.admit(session, item).await.map(drop)
     }

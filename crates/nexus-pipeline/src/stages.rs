@@ -56,6 +56,7 @@ pub(crate) async fn admit(
     message: &Message,
     asking: Asking,
 ) -> Result<Decided, StoreError> {
+    tracing::trace!("between acknowledgement and queue");
     let hooks = &pipeline.automations;
     let mut said = hooks.stage(HookPoint::AfterReceiveEvent, message, None, Value::Null).await;
 

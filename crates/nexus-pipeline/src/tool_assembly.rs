@@ -52,6 +52,7 @@ impl ToolAssembly {
         permissions: &Permissions,
         toolbox: impl FnOnce(Arc<FileTools>) -> Toolbox,
     ) -> Result<Toolbox, String> {
+        tracing::trace!("its tools are put together");
         let artifacts = Arc::new(Artifacts::at(&self.layout).map_err(|error| chain(&error))?);
         let changes = Changes::at(&self.layout).map_err(|error| chain(&error))?;
         let marks = Arc::clone(&self.marks) as Arc<dyn FileMarks>;

@@ -71,6 +71,7 @@ impl Runtime {
     /// # Errors
     /// The message is refused, or could not be stored.
     pub async fn chat_send(&self, caller: &Caller, send: ChatSend) -> Result<ChatAccepted, RuntimeError> {
+        tracing::trace!("the daemon serves");
         match self.health() {
             Health::Healthy | Health::Degraded | Health::Unhealthy => {}
             Health::Starting => return Err(RuntimeError::NotServing { state: "starting" }),

@@ -272,6 +272,7 @@ async fn chat_send<D: Daemon>(
     Extension(visitor): Extension<Visitor>,
     JsonBody(send): JsonBody<ChatSend>,
 ) -> Answer {
+    tracing::trace!("a message comes in");
     let caller = known(visitor)?;
     let accepted = to_its_end(async move { shared.daemon.chat_send(&caller, send).await }).await?;
     Ok(ok(&accepted))

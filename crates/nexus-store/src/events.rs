@@ -43,6 +43,7 @@ impl Events {
         request_id: RequestId,
         body_hash: String,
     ) -> Result<Received, StoreError> {
+        tracing::trace!("S1: the event and its promise are stored");
         let received = self
             .database
             .write(Sync::Full, move |connection| {
@@ -77,6 +78,7 @@ impl Events {
         said: Vec<NewEvent>,
         ended: Option<(EventId, InboxOutcome)>,
     ) -> Result<(), StoreError> {
+        tracing::trace!("S8: the answer is stored, the promise kept");
         self.database
             .write(Sync::Normal, move |connection| {
                 for event in &said {

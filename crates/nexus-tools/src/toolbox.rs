@@ -174,6 +174,7 @@ impl Toolbox {
 
     /// Runs a call that is not about other agents. What comes back holds no secret and is not too long.
     pub async fn call(&self, call: &Call, scope: &Scope<'_>) -> Done {
+        tracing::trace!("a tool is found");
         let known = self.specs.iter().any(|spec| spec.name == call.tool);
         let done = match call.tool.as_str() {
             tool if let Some(reason) = self.refusal(tool) => Done::own(ToolOutput::error(reason)),

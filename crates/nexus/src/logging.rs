@@ -93,6 +93,12 @@ impl<S: Subscriber + for<'a> LookupSpan<'a>> Layer<S> for LogLines {
             }
         }
         fields.extend(own.0);
+        // Whoever turned the log up this far wants to read the code beside it.
+        if let (true, Some(file), Some(line)) =
+            (*event.metadata().level() >= Level::DEBUG, event.metadata().file(), event.metadata().line())
+        {
+            fields.insert("at".to_owned(), Value::from(format!("{file}:{line}")));
+        }
         self.write(*event.metadata().level(), event.metadata().target(), &message, &fields);
     }
 }

@@ -21,6 +21,7 @@ impl Automations {
         principal: Option<&Principal>,
         data: Value,
     ) -> Merged {
+        tracing::trace!("automations are asked");
         self.fire(hook, || {
             let body = &message.event.body;
             let content = &body.content[..body.content.floor_char_boundary(SHOWN)];

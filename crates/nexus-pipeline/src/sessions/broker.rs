@@ -121,6 +121,7 @@ impl Broker {
     /// # Errors
     /// The database cannot be written.
     pub async fn admit(&self, session: NewSession, item: NewItem) -> Result<Admitted, StoreError> {
+        tracing::trace!("its session is woken for it");
         let limits = &self.shared.parts.limits;
         let (label, id, mode) = (session.label.clone(), item.id.clone(), item.mode);
         let admitted =

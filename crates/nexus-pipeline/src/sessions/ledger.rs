@@ -19,6 +19,7 @@ pub(crate) struct TurnLedger {
 #[async_trait]
 impl Ledger for TurnLedger {
     async fn record_step(&self, step: &Step) -> Result<(), LedgerError> {
+        tracing::trace!("a step is written down");
         let new = NewStep {
             turn_id: self.turn_id.clone(),
             message_id: step.message_id.clone(),
@@ -46,6 +47,7 @@ impl Ledger for TurnLedger {
         end: CallEnd,
         span: Option<CallSpan>,
     ) -> Result<(), LedgerError> {
+        tracing::trace!("a result is written down");
         let status = match (end, output.is_error) {
             (CallEnd::Interrupted, _) => CallStatus::Interrupted,
             (CallEnd::Ran, true) => CallStatus::Failed,

@@ -12,6 +12,7 @@ const CATCH_UP_BATCH: usize = 256;
 
 /// Delivers one line: readable in history, then shown to whoever watches (S7).
 pub(crate) async fn deliver(shared: &Shared, line: &OutboxRecord) -> Result<(), StoreError> {
+    tracing::trace!("a line is said");
     shared.parts.agents.outbox_sending(&line.id).await?;
     if let Some(turn_id) = &line.turn_id {
         shared.parts.observer.publish(

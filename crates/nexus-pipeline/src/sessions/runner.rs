@@ -42,6 +42,7 @@ pub(crate) async fn run_session(shared: Arc<Shared>, label: SessionLabel) {
 }
 
 async fn round(shared: &Arc<Shared>, label: &SessionLabel) -> Round {
+    tracing::trace!("a session looks for work");
     // A worker takes its slot before it claims, so that a claimed turn is always a running one.
     let _slot = if label.as_str().starts_with("worker:") {
         tokio::select! {

@@ -53,6 +53,7 @@ pub(super) async fn authorize(
     principal: &Principal,
     asking: Asking,
 ) -> Result<Authorized, StoreError> {
+    tracing::trace!("stage three: authorize");
     let clock = StageClock::start();
     let (event, request) = (&message.event, &message.request);
     let verdict = pipeline.access.decide(principal, &event.id, &message.options.session);

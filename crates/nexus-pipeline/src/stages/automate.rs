@@ -23,6 +23,7 @@ pub(super) async fn automate(
     access: &Access,
     mut said: Merged,
 ) -> Result<Decided, StoreError> {
+    tracing::trace!("stage four: automate");
     let clock = StageClock::start();
     let hooks = &pipeline.automations;
     said.extend(hooks.stage(HookPoint::RunAutomations, message, Some(principal), Value::Null).await);

@@ -32,6 +32,7 @@ pub(super) struct Context {
 
 /// Puts a turn's context together; the error is for the person.
 pub(super) async fn assemble(shared: &Arc<Shared>, turn: &BegunTurn<'_>) -> Result<Context, String> {
+    tracing::trace!("stage five: context");
     let (started, watch) = (Timestamp::now(), std::time::Instant::now());
     let context = match caught(gather(shared, turn)).await {
         Ok(context) => context?,

@@ -11,6 +11,7 @@ use super::EndedTurn;
 use crate::sessions::{Shared, outbox, progress, retry};
 
 pub(super) async fn deliver(shared: &Arc<Shared>, ended: &mut EndedTurn) {
+    tracing::trace!("stage seven: deliver");
     let (started, watch) = (Timestamp::now(), Instant::now());
     for line in &ended.lines {
         retry::until_ok(shared, "deliver", || outbox::deliver(shared, line)).await;

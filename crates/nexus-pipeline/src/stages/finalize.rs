@@ -56,6 +56,7 @@ pub(crate) async fn project_unprojected(shared: &Shared) -> Result<usize, StoreE
 
 /// Tells the other files about one end, then marks it as told (S8).
 pub(crate) async fn project(shared: &Shared, item: &Item, lines: &[OutboxRecord]) -> Result<(), StoreError> {
+    tracing::trace!("stage eight: finalize");
     let turn = match &item.turn_id {
         Some(turn) => shared.parts.agents.turn(turn).await?,
         None => None,

@@ -9,6 +9,7 @@ use super::{Message, StageClock};
 use crate::pipeline::Pipeline;
 
 pub(super) async fn identify(pipeline: &Pipeline, message: &Message) -> Result<Principal, StoreError> {
+    tracing::trace!("stage two: identify");
     let clock = StageClock::start();
     let source = match message.options.system_part() {
         Some(part) => Source::System { name: part.to_owned() },

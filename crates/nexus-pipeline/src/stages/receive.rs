@@ -31,6 +31,7 @@ pub(super) async fn receive(
     send: ChatSend,
     options: SendOptions,
 ) -> Result<Received, RuntimeError> {
+    tracing::trace!("stage one: receive");
     let (received_at, clock) = (Timestamp::now(), StageClock::start());
     // A key that somebody pastes into a conversation would lie in three databases for ever.
     let send = ChatSend { message: pipeline.recorder.redactor.redact(&send.message), ..send };

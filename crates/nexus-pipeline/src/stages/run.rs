@@ -66,6 +66,7 @@ pub(super) async fn run(
     turn: &BegunTurn<'_>,
     context: Result<Context, String>,
 ) -> Option<EndedTurn> {
+    tracing::trace!("stage six: run");
     let (claimed, label) = (turn.claimed, &turn.claimed.session.label);
     let attempt = match context {
         Ok(context) => caught(attempt(shared, turn, context)).await.unwrap_or_else(|panic| {

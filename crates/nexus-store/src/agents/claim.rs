@@ -70,6 +70,7 @@ impl Agents {
         boot: &BootId,
         render: impl Fn(&Item) -> String + Send + 'static,
     ) -> Result<Option<Claim>, StoreError> {
+        tracing::trace!("S4: the item is claimed");
         let (label, boot) = (label.clone(), boot.clone());
         let render: RenderFrame = Box::new(render);
         let claim = self

@@ -88,6 +88,7 @@ impl Agents {
     /// # Errors
     /// The database cannot be written; the turn is then still pending and will be resumed.
     pub async fn finish_turn(&self, finish: Arc<FinishTurn>) -> Result<Finished, StoreError> {
+        tracing::trace!("S6: the end is stored");
         let finished = self
             .database
             .write(Sync::Full, move |connection| {

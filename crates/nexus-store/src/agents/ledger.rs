@@ -48,6 +48,7 @@ impl Agents {
     /// # Errors
     /// The database cannot be written.
     pub async fn record_step(&self, step: NewStep) -> Result<(), StoreError> {
+        tracing::trace!("S5: the step and its calls are stored");
         let sync = if step.acts { Sync::Full } else { Sync::Normal };
         self.database
             .write(sync, move |connection| {

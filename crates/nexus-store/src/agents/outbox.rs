@@ -58,6 +58,7 @@ impl Agents {
     /// # Errors
     /// The database cannot be written.
     pub async fn outbox_sending(&self, id: &OutboxId) -> Result<(), StoreError> {
+        tracing::trace!("S7: the line is being said");
         let id = id.clone();
         self.database
             .write(Sync::Normal, move |connection| {

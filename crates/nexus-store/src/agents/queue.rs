@@ -28,6 +28,7 @@ impl Agents {
         cap: usize,
         overflow: Overflow,
     ) -> Result<Admitted, StoreError> {
+        tracing::trace!("S3: the item is queued");
         let (again_session, again_item) = (new_session.clone(), item.clone());
         let admitted = self
             .database

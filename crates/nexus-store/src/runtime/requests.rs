@@ -55,6 +55,7 @@ impl Runtime {
         status: RequestStatus,
         update: RequestUpdate,
     ) -> Result<(), StoreError> {
+        tracing::trace!("S8: the trace is closed");
         self.database
             .write(Sync::Normal, move |connection| {
                 started(connection, &request)?;

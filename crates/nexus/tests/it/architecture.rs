@@ -611,6 +611,27 @@ fn tasks_start_in_one_module() {
     nothing(&found, "a task is started past nexus_base::task");
 }
 
+/// The list of `cargo xtask walk` in the document names files that exist, each once, with every stage among them.
+#[test]
+fn the_way_of_a_message_names_files_that_exist() {
+    let document = read("ARCHITECTURE.md");
+    let (_, rest) = document.split_once("`cargo xtask walk --write`").expect("the document has the walk");
+    let block = rest.split("```\n").nth(1).expect("the walk has a block");
+    let files: Vec<&str> = block
+        .lines()
+        .filter(|line| line.starts_with("crates/"))
+        .filter_map(|line| line.split(' ').next())
+        .collect();
+    let known: BTreeSet<String> = rust_files().into_iter().map(|file| file.path).collect();
+    let gone: Vec<String> =
+        files.iter().filter(|file| !known.contains(**file)).map(|file| format!("{file} is gone")).collect();
+    nothing(&gone, "run `cargo xtask walk --write`");
+    for stage in ["receive", "identify", "authorize", "automate", "context", "run", "deliver", "finalize"] {
+        let file = format!("crates/nexus-pipeline/src/stages/{stage}.rs");
+        assert_eq!(files.iter().filter(|known| **known == file).count(), 1, "{file}");
+    }
+}
+
 /// The eight stages stand one below the other in one file, each with a file of its own and a word about what is durable.
 #[test]
 fn the_eight_stages_are_listed_in_one_file() {

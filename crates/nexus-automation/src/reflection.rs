@@ -87,7 +87,11 @@ impl Reflection {
         if self.lock().insert(home.name.clone()) {
             self.quiet.spawn(async move {
                 if let Err(error) = reflection.reflect(&home, &happened).await {
-                    tracing::warn!(automation = home.name, error, "it could not think about its work");
+                    tracing::warn!(
+                        automation = home.name,
+                        error,
+                        "an automation could not think about its work"
+                    );
                 }
                 reflection.lock().remove(&home.name);
             });
@@ -151,7 +155,11 @@ impl Reflection {
         };
         let thought = self.think.take_turn(ask).await;
         for name in home.restore_oversized().map_err(|error| error.to_string())? {
-            tracing::warn!(automation = home.name, file = name, "it grew too long and was put back");
+            tracing::warn!(
+                automation = home.name,
+                file = name,
+                "a file of an automation grew too long and was put back"
+            );
         }
         thought.map(drop).map_err(|error| error.to_string())
     }
@@ -167,7 +175,7 @@ fn note_miss(home: &Home, asked: &str) {
     let asked = asked.split_whitespace().collect::<Vec<_>>().join(" ");
     let line = format!("{day}: nothing was found for \"{}\"", shorten(&asked, NOTED));
     if let Err(error) = home.note(ERRORS, &line) {
-        tracing::warn!(automation = home.name, %error, "what was missed could not be noted");
+        tracing::warn!(automation = home.name, %error, "what an automation missed could not be noted");
     }
 }
 

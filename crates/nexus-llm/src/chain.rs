@@ -158,7 +158,7 @@ impl Chain {
                 }
                 Next::Again(pause) => {
                     count += 1;
-                    tracing::debug!(model = %link.endpoint.name, %error, ?pause, count, "trying again");
+                    tracing::debug!(model = %link.endpoint.name, %error, ?pause, count, "a model is asked again");
                     tokio::select! {
                         () = tokio::time::sleep(pause) => {}
                         () = talk.cancel.cancelled() => return Err(ModelError::Cancelled),

@@ -161,7 +161,7 @@ where
         tracing::info!(step = step.step, microseconds = step.duration_us, note = step.note, "boot step");
     }
     for warning in &warnings {
-        tracing::warn!(warning, "starting degraded");
+        tracing::warn!(warning, "the daemon starts degraded");
     }
     *runtime.shared.notes.lock().unwrap_or_else(std::sync::PoisonError::into_inner) =
         BootNotes { steps: steps.done, warnings };
@@ -328,7 +328,7 @@ async fn serve_until_stopped(
             }
         }
     }
-    tracing::info!("stopping: running turns may end, nothing new is taken");
+    tracing::info!("the daemon is stopping: running turns may end, nothing new is taken");
     runtime.set_phase(STOPPING);
     runtime.shared.bus.publish(None, BusBody::Stopping);
     runtime.shared.pipeline.drain().await;

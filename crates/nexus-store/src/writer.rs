@@ -244,7 +244,7 @@ impl Writer {
         if !self.connection.is_autocommit()
             && let Err(error) = self.connection.execute_batch("ROLLBACK")
         {
-            tracing::error!(database = self.source.name, %error, "rollback did not work");
+            tracing::error!(database = self.source.name, %error, "a rollback did not work");
         }
     }
 

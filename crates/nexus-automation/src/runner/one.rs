@@ -163,7 +163,7 @@ impl Shared {
             Err(error) => Err(error),
         };
         if let Err(error) = outcome {
-            tracing::error!(automation = name, %error, "it could not be switched off");
+            tracing::error!(automation = name, %error, "an automation that fails could not be switched off");
         }
     }
 

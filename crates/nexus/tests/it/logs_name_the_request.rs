@@ -47,7 +47,7 @@ fn every_line_of_a_turn_carries_its_request() {
             "{line}"
         );
     }
-    for message in ["a turn begins", "trying again", "a tool is called", "a turn has ended"] {
+    for message in ["a turn begins", "a model is asked again", "a tool is called", "a turn has ended"] {
         assert!(told(&lines, message)["turn"].is_string(), "{message}");
     }
     assert_eq!(told(&lines, "a tool is called")["tool"], "read");

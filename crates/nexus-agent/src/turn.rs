@@ -5,7 +5,9 @@ mod room;
 
 use std::sync::Arc;
 
+use nexus_base::error::chain;
 use nexus_base::id::{MessageId, ToolCallId};
+use nexus_base::task;
 use nexus_llm::{Content, Conversation, Model, ModelError, ModelName, ModelReply, Usage};
 use nexus_protocol::tool::Replay;
 use nexus_workspace::Layout;
@@ -160,15 +162,9 @@ impl Agent {
         tracing::trace!("the turn is taken");
         let mut meter = Meter::new(self.parts.limits, &input.current);
         let mut record = input.told.clone().unwrap_or_default();
-        let assignment = &self.parts.assignment;
-        let (layout, settings) = (&self.parts.layout, &self.parts.settings);
-        let session = &input.facts.session;
-        let prompt = match self.parts.prompts.assemble(layout, settings, input.role, session, assignment) {
+        let prompt = match self.prompt(&input).await {
             Ok(prompt) => prompt,
-            Err(error) => {
-                let cause = std::error::Error::source(&error).map(ToString::to_string).unwrap_or_default();
-                return Ok(self.outcome(fail(format!("{error}: {cause}")), &input, &meter, None, None));
-            }
+            Err(reason) => return Ok(self.outcome(fail(reason), &input, &meter, None, None)),
         };
         self.enrich(&mut input, &mut record).await?;
         self.settle_open_calls(&mut input).await?;
@@ -217,6 +213,19 @@ impl Agent {
             if let Some(message) = input.current.messages.last() {
                 append(&mut conversation.messages, message);
             }
+        }
+    }
+
+    /// Reads the identity files, or finds that none has changed, on a thread that may wait for the disk.
+    async fn prompt(&self, input: &TurnInput<'_>) -> Result<SystemPrompt, String> {
+        let AgentParts { prompts, layout, settings, assignment, .. } = &self.parts;
+        let (prompts, layout, settings) = (Arc::clone(prompts), layout.clone(), Arc::clone(settings));
+        let (assignment, session, role) = (assignment.clone(), input.facts.session.clone(), input.role);
+        let assembled =
+            task::blocking(move || prompts.assemble(&layout, &settings, role, &session, &assignment)).await;
+        match assembled {
+            Ok(assembled) => assembled.map_err(|error| chain(&error)),
+            Err(error) => Err(format!("the prompt could not be put together: {error}")),
         }
     }
 

@@ -11,21 +11,19 @@ use crate::kernel;
 
 const EXAMPLES: &str = "\
 Examples:
-  nexus up                            make a workspace if needed, start it and talk
+  nexus up                            create a workspace if needed, start it and talk
   nexus chat -m \"What is on my list?\"  one question to a running workspace
-  nexus trace                         what happened with the last message
+  nexus trace                         what happened to the last message
 
 Exit codes:
-  0    done
-  1    it did not work; the reason is on stderr
-  2    the command line is wrong
-  3    no daemon is running, or the thing asked for does not exist
+  0    done  1    the command failed; the reason is on stderr
+  2    the command line is wrong  3    no daemon is running, or the requested item does not exist
   130  interrupted with Ctrl-C
 
 Environment:
   NEXUS_ROOT, NEXUS_PROFILE, NEXUS_STATE_DIR, NEXUS_HOME, NEXUS_CONFIG_PATH, NO_COLOR";
 
-/// A personal AI workspace in one binary: an assistant that lives in a folder of yours.
+/// A personal AI workspace in one binary: an assistant that lives in a folder on your machine.
 #[derive(Debug, Parser)]
 #[command(name = "nexus", version, after_help = EXAMPLES, max_term_width = 100, subcommand_required = true)]
 pub(crate) struct Cli {
@@ -40,65 +38,65 @@ pub(crate) struct Cli {
 /// Everything `nexus` can do.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
-    /// Make a workspace if needed, start or attach to its daemon, and converse
+    /// Create a workspace if needed, start or attach to its daemon, and talk
     Up(commands::up::Arguments),
-    /// Make a workspace, or add what is missing in one
+    /// Create a workspace, or add what is missing from an existing one
     Init(commands::init::Arguments),
     /// Run the daemon in the foreground
     Start(commands::start::Arguments),
-    /// End the running daemon, letting turns in progress finish
+    /// Stop the running daemon after letting turns in progress finish
     Stop(commands::stop::Arguments),
-    /// Show how the workspace and its daemon stand; works with no daemon running
+    /// Show the state of the workspace and its daemon; works with no daemon running
     Status(commands::status::Arguments),
-    /// Converse with a running daemon
+    /// Talk to a running daemon
     Chat(commands::chat::Arguments),
-    /// Show what happened with a message, stage by stage
+    /// Show what happened to a message, stage by stage
     Trace(commands::trace::Arguments),
-    /// Take back what a run changed in files
+    /// Undo the file changes of a run
     Undo(commands::undo::Arguments),
     /// List conversations and workers
     Sessions(commands::sessions::Arguments),
     /// Show who the assistant and the user are
     Identity(commands::identity::Arguments),
-    /// Answer what agents and clients ask your consent for
+    /// Answer requests from agents and clients for your consent
     Approvals(commands::approvals::Arguments),
-    /// Give other programs a key to the daemon, and take it back
+    /// Give other programs tokens for the daemon, and revoke them
     Tokens(commands::tokens::Arguments),
     /// Read and change settings
     Config(commands::config::Arguments),
-    /// Show which model answers and why, and agree to one
+    /// Show which model answers and why, and agree to its use
     Models(commands::models::Arguments),
-    /// See which credentials exist; values are never shown
+    /// Manage credentials; values stay hidden
     Credential(commands::credential::Arguments),
-    /// See what the workspace can be taught, and accept it
+    /// List skills, inspect them and accept them
     Skills(commands::skills::Arguments),
-    /// See, switch and register what runs around every message
+    /// List, enable, disable and register automations, which run around every message
     Automation(commands::automation::Arguments),
-    /// Ask or feed the memory
+    /// Search the memory, add to it or remove from it
     Memory(commands::memory::Arguments),
-    /// See and keep the plan, tasks and history of a repository
+    /// Show and manage the plan, tasks and history of a repository
     Project(commands::project::Arguments),
-    /// Serve a project's tools and the memory to another program over MCP, on standard streams
+    /// Serve a project's tools and the memory over MCP, on standard input and output
     Mcp(commands::mcp::Arguments),
-    /// Bring the workspace and its project into another coding harness, or out of it again
+    /// Connect the workspace and its project to another coding harness, or disconnect them
     Bindings(commands::bindings::Arguments),
-    /// Answer a hook of a bound harness
+    /// Handle a hook call from a bound harness
     Hook(commands::hook::Arguments),
     /// Show the daemon's log
     Logs(commands::logs::Arguments),
-    /// Look at every part of the workspace and say what to do
+    /// Check every part of the workspace and suggest repairs
     Doctor(commands::doctor::Arguments),
-    /// Copy the whole workspace, at one moment and without secrets
+    /// Back up the whole workspace as of one moment, without secrets
     Backup(commands::backup::Arguments),
-    /// Make a workspace from a backup
+    /// Create a workspace from a backup
     Restore(commands::restore::Arguments),
-    /// Show what models were used for how much
+    /// Show which models were used, and what they cost
     Usage(commands::usage::Arguments),
     /// Accept a copied or cloned workspace as your own
     Trust(commands::trust::Arguments),
-    /// Govern the workspaces of this machine: serve, create, list, destroy
+    /// Govern the workspaces of this machine: serve, create, list and destroy them
     Kernel(kernel::Arguments),
-    /// Make, list and destroy workspaces; short for `nexus kernel ws`
+    /// Create, list and destroy workspaces; short for `nexus kernel ws`
     Ws(kernel::ws::Arguments),
     /// Print a completion script for a shell
     Completions(commands::completions::Arguments),
@@ -185,7 +183,7 @@ fn parse_failure(error: &clap::Error) -> Outcome {
     let usage = rendered.lines().find_map(|line| line.trim().strip_prefix("Usage: "));
     let hint = match (tips.first(), usage) {
         (Some(tip), _) => tip.trim_start_matches("tip: ").to_owned(),
-        (None, Some(usage)) => format!("usage: {usage}; more with --help"),
+        (None, Some(usage)) => format!("usage: {usage}; --help says more"),
         (None, None) => "see nexus --help".to_owned(),
     };
     Err(Failure::new(message).hint(hint).exit(Exit::Usage))

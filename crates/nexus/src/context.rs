@@ -63,7 +63,7 @@ impl Context {
             return Ok(layout);
         }
         Err(Failure::new(format!("no workspace at {}", layout.root().display()))
-            .hint(format!("nexus init{} makes one", self.flag_text()))
+            .hint(format!("nexus init{} creates one", self.flag_text()))
             .exit(Exit::Missing))
     }
 
@@ -92,7 +92,7 @@ impl Context {
     pub(crate) fn not_running(&self, layout: &Layout) -> Failure {
         Failure::new(format!("no daemon is running for {}", layout.root().display()))
             .hint(format!(
-                "nexus up{0} starts one and talks to it; nexus start{0} runs it alone",
+                "nexus up{0} starts one and opens a conversation; nexus start{0} only starts it",
                 self.flag_text()
             ))
             .exit(Exit::Missing)
@@ -119,7 +119,7 @@ pub(crate) fn trust_folder() -> Result<TrustFolder, Failure> {
     let state_home =
         std::env::var_os(environment::XDG_STATE_HOME).map(|path| file::resolve(Path::new(&path)));
     TrustFolder::locate(state_home.as_deref(), home().as_deref())
-        .ok_or_else(|| Failure::new("no home folder is known").hint("set HOME or XDG_STATE_HOME"))
+        .ok_or_else(|| Failure::new("the home folder is unknown").hint("set HOME or XDG_STATE_HOME"))
 }
 
 /// Returns whose the workspace is; doubt means that it is a stranger's.
@@ -154,7 +154,7 @@ pub(crate) fn client_failure(error: &ClientError) -> Failure {
     let failure = Failure::caused(error);
     match error {
         ClientError::NotRunning { .. } => {
-            failure.hint("nexus up starts the daemon and talks to it").exit(Exit::Missing)
+            failure.hint("nexus up starts the daemon and opens a conversation").exit(Exit::Missing)
         }
         ClientError::Wire(wire, _) => {
             let exit = if wire.code == ErrorCode::NotFound { Exit::Missing } else { Exit::Failed };

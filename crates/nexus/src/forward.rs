@@ -41,7 +41,7 @@ fn ask(descriptor: &OsString) -> Result<RunReply, Failure> {
     let number: i32 = descriptor
         .to_str()
         .and_then(|text| text.parse().ok())
-        .ok_or_else(|| Failure::new(format!("{RUN_SOCKET_VARIABLE} is no descriptor number")))?;
+        .ok_or_else(|| Failure::new(format!("{RUN_SOCKET_VARIABLE} is not a file descriptor number")))?;
     let socket = nexus_process::inherited_socket(number).map_err(|error| unreachable_daemon(&error))?;
     let arguments = std::env::args_os()
         .skip(1)
@@ -67,11 +67,11 @@ fn exchange(mut socket: UnixStream, request: &RunRequest) -> Result<RunReply, Fa
         return Err(unreachable_daemon(&io::Error::from(io::ErrorKind::UnexpectedEof)));
     }
     serde_json::from_slice(&answer)
-        .map_err(|error| Failure::new(format!("the daemon's answer is not readable: {}", chain(&error))))
+        .map_err(|error| Failure::new(format!("the daemon's answer cannot be read: {}", chain(&error))))
 }
 
 fn unreachable_daemon(error: &io::Error) -> Failure {
-    Failure::new(format!("this tool call's line to the daemon does not answer: {error}"))
+    Failure::new(format!("the daemon does not answer this tool call: {error}"))
         .hint("`nexus` inside a tool call works only until the call ends")
 }
 

@@ -19,7 +19,7 @@ use crate::failure::{Exit, Failure, Outcome};
 /// Arguments of `nexus kernel`.
 #[derive(Debug, Args)]
 #[command(after_help = "\
-Workspaces made here lie below the run folder, beside the sockets and logs of the two planes: Root
+Workspaces created here are stored in the run folder, beside the sockets and logs of the two planes: Root
 checks every frame and forwards it, the Kernel checks it again and acts.
 
 Examples:
@@ -47,13 +47,13 @@ pub(crate) struct Place {
 pub(crate) enum KernelCommand {
     /// Serve Root and Kernel until stopped
     Serve(serve::Arguments),
-    /// Show how the running kernel is
+    /// Show the state of the running kernel
     Status(probe::StatusArguments),
-    /// Ask whether the kernel answers
+    /// Check whether the kernel answers
     Ping(probe::PingArguments),
-    /// Try everything that is known to break such a server, in a temporary folder
+    /// Run every known attack and fault against a server in a temporary folder
     Torture(torture::Arguments),
-    /// Make, list and destroy workspaces
+    /// Create, list and destroy workspaces
     #[command(subcommand, after_help = "Example:\n  nexus kernel ws list")]
     Ws(ws::WsCommand),
 }
@@ -79,7 +79,7 @@ pub(crate) fn workspace_root(id: &str) -> Result<PathBuf, Failure> {
         Ok(found) if found.is_dir() => Ok(path),
         Ok(_) => Err(Failure::new(format!("{} is not a folder", path.display()))),
         Err(_) => Err(Failure::new(format!("there is no workspace {target}"))
-            .hint(format!("nexus kernel ws create {target} --init makes one"))
+            .hint(format!("nexus kernel ws create {target} --init creates one"))
             .exit(Exit::Missing)),
     }
 }
@@ -92,9 +92,9 @@ impl Place {
         let named = self.run_dir.clone().or_else(|| variable("NEXUS_RUN_DIR"));
         let path = match named {
             Some(path) => path,
-            None => variable("HOME")
-                .map(|home| home.join(".nexus/run"))
-                .ok_or_else(|| Failure::new("no home folder is known").hint("set HOME or NEXUS_RUN_DIR"))?,
+            None => variable("HOME").map(|home| home.join(".nexus/run")).ok_or_else(|| {
+                Failure::new("the home folder is unknown").hint("set HOME or NEXUS_RUN_DIR")
+            })?,
         };
         Ok(RunDir::new(nexus_base::file::resolve(&path)))
     }

@@ -20,45 +20,45 @@ pub(crate) struct Arguments {
 
 #[derive(Debug, Subcommand)]
 enum Command {
-    /// List what waits for an answer
+    /// List requests waiting for an answer
     #[command(after_help = "Example:\n  nexus approvals list --all --json")]
     List {
-        /// Also what was answered or ran out
+        /// Include requests that were answered or expired
         #[arg(long)]
         all: bool,
         /// Print JSON
         #[arg(long)]
         json: bool,
     },
-    /// Show one request with everything it would open
+    /// Show one request and everything it would allow
     #[command(after_help = "Example:\n  nexus approvals show 01J…")]
     Show {
-        /// Its id
+        /// Request id
         id: String,
         /// Print JSON
         #[arg(long)]
         json: bool,
     },
-    /// Say yes, this once unless told otherwise; commands are never approved for longer
+    /// Approve a request, once unless --for says otherwise; commands can only be approved once
     #[command(
         after_help = "Examples:\n  nexus approvals approve 01J…\n  nexus approvals approve 01J… --for day"
     )]
     Approve {
-        /// Its id
+        /// Request id
         id: String,
-        /// How long the yes holds
+        /// How long the approval lasts
         #[arg(long = "for", value_enum, default_value_t = Lasting::Once)]
         lasting: Lasting,
         /// Print JSON
         #[arg(long)]
         json: bool,
     },
-    /// Say no
+    /// Deny a request
     #[command(after_help = "Example:\n  nexus approvals deny 01J… --reason \"not today\"")]
     Deny {
-        /// Its id
+        /// Request id
         id: String,
-        /// A word to go with it
+        /// Reason to give
         #[arg(long, value_name = "TEXT")]
         reason: Option<String>,
         /// Print JSON
@@ -69,11 +69,11 @@ enum Command {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum Lasting {
-    /// This one time
+    /// This one time only
     Once,
     /// For 24 hours
     Day,
-    /// Until it is taken back
+    /// Until it is revoked
     Always,
 }
 
@@ -116,7 +116,7 @@ fn list(context: &Context, all: bool, format: Format) -> Outcome {
         return output::json(&listed);
     }
     if listed.approvals.is_empty() {
-        return output::line("nothing waits for your consent");
+        return output::line("nothing is waiting for your consent");
     }
     let row = |one: &ApprovalView| {
         vec![

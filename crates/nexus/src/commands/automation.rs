@@ -22,8 +22,8 @@ use self::way::Way;
 /// Arguments of `nexus automation`.
 #[derive(Debug, Args)]
 #[command(after_help = "\
-An automation is a program in the workspace's automations folder. It is told as JSON what happens at its hook point
-and answers as JSON. It runs in a sandbox; docs/automations.md has a template. Four come with Nexus.
+An automation is a program in the workspace's automations folder. It receives JSON about what happens at its hook point
+and answers with JSON. It runs in a sandbox; docs/automations.md has a template. Four come with Nexus.
 
 Examples:
   nexus automation list
@@ -37,7 +37,7 @@ pub(crate) struct Arguments {
 
 #[derive(Debug, Subcommand)]
 enum Command {
-    /// List automations and how they fare
+    /// List automations and how they are doing
     #[command(after_help = "Example:\n  nexus automation list --json")]
     List {
         /// Print JSON
@@ -47,61 +47,61 @@ enum Command {
     /// Show one automation
     #[command(after_help = "Example:\n  nexus automation info memory-reader")]
     Info {
-        /// Which one
+        /// Name of the automation
         name: String,
         /// Print JSON
         #[arg(long)]
         json: bool,
     },
-    /// Switch one on
+    /// Enable an automation
     #[command(after_help = "Example:\n  nexus automation enable memory-writer")]
     Enable {
-        /// Which one
+        /// Name of the automation
         name: String,
         /// Print JSON
         #[arg(long)]
         json: bool,
     },
-    /// Switch one off; stays off over restarts and new versions
+    /// Disable an automation; it stays disabled across restarts and new versions
     #[command(after_help = "Example:\n  nexus automation disable memory-writer")]
     Disable {
-        /// Which one
+        /// Name of the automation
         name: String,
         /// Print JSON
         #[arg(long)]
         json: bool,
     },
-    /// Register a program of your own, after a look at it
+    /// Register a program of your own, after showing it to you
     Register(register::Arguments),
-    /// Remove one of your own
+    /// Remove an automation of your own
     #[command(after_help = "Example:\n  nexus automation remove greet")]
     Remove {
-        /// Which one
+        /// Name of the automation
         name: String,
         /// Print JSON
         #[arg(long)]
         json: bool,
     },
-    /// Try one out; exit code 1 when it fails
+    /// Run an automation once as a test; exit code 1 if it fails
     #[command(
         after_help = "Example:\n  nexus automation test greet --data '{\"task\": \"water the plants\"}'"
     )]
     Test {
-        /// Which one
+        /// Name of the automation
         name: String,
-        /// What it is told as the data of its hook point, as JSON
+        /// Data of the hook point to pass to it, as JSON
         #[arg(long, value_name = "JSON")]
         data: Option<String>,
         /// Print JSON
         #[arg(long)]
         json: bool,
     },
-    /// List when automations ran and what came of it, newest first
+    /// List past runs of automations and their results, newest first
     #[command(after_help = "Example:\n  nexus automation invocations memory-reader -n 5")]
     Invocations {
-        /// Only this one's
+        /// Only runs of this automation
         name: Option<String>,
-        /// How many
+        /// Number of entries
         #[arg(short = 'n', long, default_value_t = 20, value_parser = clap::value_parser!(u32).range(1..=1000))]
         limit: u32,
         /// Print JSON
@@ -190,7 +190,7 @@ fn show(one: &Value) -> Outcome {
     output::line(&format!("circuit      {}", word(one, "circuit")))?;
     let program = match word(one, "program").as_str() {
         "" => String::new(),
-        program => format!(" ({program}; it does not run until it is registered again)"),
+        program => format!(" ({program}; it will not run until it is registered again)"),
     };
     output::line(&format!("code         {}{program}", single_line(&word(one, "script"))))?;
     for (name, key) in [
@@ -207,7 +207,7 @@ fn show(one: &Value) -> Outcome {
         }
     }
     let last = moment(one, "lastTriggered");
-    let last = if last.is_empty() { String::new() } else { format!(", the last at {last}") };
+    let last = if last.is_empty() { String::new() } else { format!(", most recently at {last}") };
     output::line(&format!("runs so far  {}{last}", one["triggerCount"]))
 }
 
@@ -215,7 +215,7 @@ fn test(context: &Context, name: &str, data: Option<&str>, json: bool) -> Outcom
     let data = data
         .map(serde_json::from_str)
         .transpose()
-        .map_err(|error| Failure::new(format!("--data is no JSON: {error}")).exit(Exit::Usage))?;
+        .map_err(|error| Failure::new(format!("--data is not valid JSON: {error}")).exit(Exit::Usage))?;
     let tried = Way::to_write(context)?.test(&AutomationTest { id: name.to_owned(), data })?;
     if json {
         output::json(&tried)?;

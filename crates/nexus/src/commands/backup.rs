@@ -13,19 +13,19 @@ use crate::output::{self, Format};
 /// Arguments of `nexus backup`.
 #[derive(Debug, Args)]
 #[command(after_help = "\
-Works beside a running daemon. Everything in the workspace's folder goes along, your own files beside the known
-ones too; logs, locks and what `nexus undo` needs stay out. Links are stored as links.
+Works while the daemon is running. Everything in the workspace's folder is included, your own files beside the known
+ones too; logs, locks and the data of `nexus undo` are not. Links are stored as links.
 
 The owner's token is left out, and credentials are pointers: keep a copy of the key
-file that sealed secrets need (`nexus doctor` names it) somewhere else.
+file that sealed secrets need (`nexus doctor` shows where it is) somewhere else.
 
 Examples:
   nexus backup
   nexus backup /mnt/stick/nexus-monday")]
 pub(crate) struct Arguments {
-    /// Folder to make [default: nexus-backup-TIME in the working folder]
+    /// Folder to create [default: nexus-backup-TIME in the working folder]
     path: Option<PathBuf>,
-    /// Leave the folder home/ out
+    /// Leave out the folder home/
     #[arg(long)]
     without_home: bool,
     /// Print JSON

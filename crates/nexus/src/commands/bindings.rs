@@ -16,8 +16,8 @@ use nexus_base::error::chain;
 /// Arguments of `nexus bindings`.
 #[derive(Debug, Args)]
 #[command(after_help = "\
-Binding writes the harness's own files in the folder: an instruction block, hooks, the MCP server, roles and
-skills. Your settings stay as they are, byte for byte, and `remove` takes back exactly what was added.
+Binding writes the harness's own files into the folder: an instruction block, hooks, the MCP server, roles and
+skills. Your own settings stay byte for byte as they are, and `remove` removes exactly what was added.
 
 Examples:
   nexus bindings claude-code
@@ -53,24 +53,24 @@ enum Command {
     /// Bind Qwen Code
     #[command(after_help = "Example:\n  nexus bindings qwen")]
     Qwen(Bind),
-    /// List the harnesses and how each is bound here
+    /// List the harnesses and whether each is bound here
     #[command(after_help = "Example:\n  nexus bindings list --json")]
     List {
         /// Print JSON
         #[arg(long)]
         json: bool,
     },
-    /// Say what is missing, out of date or waiting for you; exit 1 when something is
+    /// Report what is missing, out of date or waiting for you; exit code 1 if anything is
     #[command(after_help = "Example:\n  nexus bindings check")]
     Check {
         /// Print JSON
         #[arg(long)]
         json: bool,
     },
-    /// Take a binding back, exactly
+    /// Remove a binding, and nothing else
     #[command(after_help = "Example:\n  nexus bindings remove claude-code --dry-run")]
     Remove {
-        /// Which harness
+        /// Name of the harness
         #[arg(value_parser = parse_harness)]
         harness: Harness,
         #[command(flatten)]
@@ -84,7 +84,7 @@ struct Bind {
     /// Print the change as a diff and write nothing
     #[arg(long)]
     dry_run: bool,
-    /// Write our files even where somebody changed them; yours are moved aside
+    /// Overwrite generated files that were changed; your versions are moved aside
     #[arg(long)]
     force: bool,
     /// Print JSON
@@ -109,7 +109,7 @@ pub(crate) fn run(context: &Context, arguments: &Arguments) -> Outcome {
             let all = list(&ground, &records, *json)?;
             let waiting = all.iter().any(|one| matches!(one.state, State::Stale | State::AwaitingTrust));
             if waiting {
-                return Err(Failure::new("something is out of date or waits for you").exit(Exit::Failed));
+                return Err(Failure::new("something is out of date or waiting for you").exit(Exit::Failed));
             }
             Ok(())
         }
@@ -150,13 +150,13 @@ fn bind(harness: Harness, ground: &Ground, records: &RecordFolder, how: &Bind) -
     }
     if ground.has_untrusted_workspace() {
         output::remark("warning: this workspace is not trusted, so only the project layer is bound");
-        output::remark("hint: nexus trust accepts it as your own; then bind again");
+        output::remark("hint: if it is yours, run nexus trust and bind again");
     } else if !ground.has_workspace() {
-        output::line("No workspace was found, so only the project layer is bound: `nexus up` makes one.")?;
+        output::line("No workspace was found, so only the project layer is bound; `nexus up` creates one.")?;
     }
     let todo = open_reviews(harness, ground, home().as_deref());
     if !todo.is_empty() {
-        output::line("Still yours to do:")?;
+        output::line("Left for you to do:")?;
         for one in todo {
             output::line(&format!("  {one}"))?;
         }
@@ -220,7 +220,7 @@ const fn word(state: State) -> &'static str {
 
 fn parse_harness(name: &str) -> Result<Harness, String> {
     let names = Harness::ALL.map(Harness::as_str).join(", ");
-    Harness::parse(name).ok_or_else(|| format!("there is no harness of that name; use one of {names}"))
+    Harness::parse(name).ok_or_else(|| format!("unknown harness; use one of {names}"))
 }
 
 fn failure(error: &BindingError) -> Failure {

@@ -15,9 +15,9 @@ use crate::terminal::{self, Answered, Link, Place, Style};
 /// Arguments of `nexus chat`.
 #[derive(Debug, Args)]
 #[command(after_help = "\
-At a terminal: /help lists what can be typed, Ctrl-C stops a turn, Ctrl-D leaves. From a pipe every line is one
-message; the next is sent when the work of the one before is done. Once nothing more can come, and with -m, the wait
-ends after five minutes; work goes on in the daemon, and `nexus trace` shows it. Exit code 1 means that a message got no
+At a terminal, /help lists the commands, Ctrl-C stops a turn and Ctrl-D exits. From a pipe, every line is one
+message; the next one is sent when the work on the previous one is done. After the end of input, and with -m, the wait
+ends after five minutes; the daemon carries on working, and `nexus trace` shows it. Exit code 1 means that a message got no
 answer.
 
 Examples:
@@ -25,16 +25,16 @@ Examples:
   nexus chat -m \"Summarise home/notes.md\"
   printf 'Hello\\nWho am I?\\n' | nexus chat --json")]
 pub(crate) struct Arguments {
-    /// Say this, wait for the answer and everything it leads to, print it and leave
+    /// Send this message, wait for the answer and everything that follows from it, print it and exit
     #[arg(short, long, value_name = "TEXT")]
     message: Option<String>,
-    /// Session to talk in; the owner's own when absent, or the project's when one is named
+    /// Session to talk in [default: the owner's own, or the project's with --project]
     #[arg(long, value_name = "LABEL")]
     session: Option<String>,
-    /// Folder of the project this is about
+    /// Folder of the project to work in
     #[arg(long, value_name = "PATH")]
     project: Option<PathBuf>,
-    /// Model that answers, `provider/model`; the configured one when absent
+    /// Model to use, as `provider/model` [default: the configured one]
     #[arg(long, value_name = "MODEL")]
     model: Option<String>,
     /// Print one JSON object per event
@@ -89,7 +89,7 @@ fn checked(message: &str) -> Result<String, Failure> {
     }
     if message.len() > MAX_MESSAGE_LEN {
         return Err(Failure::new(format!("the message is longer than {MAX_MESSAGE_LEN} bytes"))
-            .hint("put long text into a file under home/ and ask the assistant to read it")
+            .hint("put long text in a file under home/ and ask the assistant to read it")
             .exit(Exit::Usage));
     }
     Ok(message.to_owned())

@@ -12,7 +12,7 @@ use crate::output;
     after_help = "Example:\n  nexus completions bash > ~/.local/share/bash-completion/completions/nexus"
 )]
 pub(crate) struct Arguments {
-    /// Which shell
+    /// Name of the shell
     shell: Shell,
 }
 

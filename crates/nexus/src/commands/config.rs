@@ -22,23 +22,23 @@ pub(crate) struct Arguments {
 
 #[derive(Debug, Subcommand)]
 enum Command {
-    /// Print one value or section; the token stays hidden
+    /// Print one value or section; the token is never printed
     #[command(after_help = "Example:\n  nexus config get runtime.port")]
     Get {
         /// Dotted path, such as queue.mode
         key: String,
-        /// Print JSON, with the value's origin
+        /// Print JSON, including where the value comes from
         #[arg(long)]
         json: bool,
     },
-    /// Change one value: checked first, written in one step, the old file kept beside
+    /// Change one value: it is checked first, written atomically, and the old file is kept
     #[command(
         after_help = "Examples:\n  nexus config set runtime.port 18800\n  nexus config set agent.model null    back to the default"
     )]
     Set {
         /// Dotted path, such as queue.mode
         key: String,
-        /// New value, as JSON or plain text; null takes the key away
+        /// New value, as JSON or plain text; null removes the key
         value: String,
         /// Print JSON
         #[arg(long)]
@@ -54,7 +54,7 @@ enum Command {
     /// Print the JSON Schema of the configuration file
     #[command(after_help = "Example:\n  nexus config schema > nexus-config.schema.json")]
     Schema,
-    /// Make the running daemon read the configuration again
+    /// Make the running daemon reload its configuration
     #[command(after_help = "Example:\n  nexus config reload")]
     Reload,
     /// Replace the owner's token; the old one stops working
@@ -96,7 +96,7 @@ fn set(context: &Context, key: &str, text: &str, format: Format) -> Outcome {
     let value = loaded.get(key);
     let running = nexus_base::lock::holder(&layout.lock()).is_some();
     if lacked_token {
-        output::remark(&format!("{} had no token and has one now", layout.config().display()));
+        output::remark(&format!("{} had no token; it has one now", layout.config().display()));
     }
     let restart_needed = running && NEEDS_A_START.contains(&key);
     if format == Format::Json {
@@ -111,10 +111,10 @@ fn set(context: &Context, key: &str, text: &str, format: Format) -> Outcome {
     })?;
     if restart_needed {
         output::remark(
-            "hint: the running daemon keeps the old one; nexus stop and nexus start make it use this",
+            "hint: the running daemon keeps the old value; run nexus stop and nexus start to apply the new one",
         );
     } else if running {
-        output::remark("hint: nexus config reload makes the running daemon use it");
+        output::remark("hint: run nexus config reload to apply it to the running daemon");
     }
     Ok(())
 }
@@ -157,7 +157,7 @@ fn reload(context: &Context) -> Outcome {
     // The daemon keeps its old settings when the new ones are wrong; say it here, where it is read.
     context.loaded(&layout)?;
     signal_reload(context)?;
-    output::line("the daemon reads its configuration again")
+    output::line("the daemon is reloading its configuration")
 }
 
 fn rotate_token(context: &Context) -> Outcome {
@@ -171,7 +171,7 @@ fn rotate_token(context: &Context) -> Outcome {
     } else {
         config::rotate_token(&layout).map_err(|error| config_failure(&error))?;
     }
-    output::line(&format!("new token in {}; the old one is void", layout.config().display()))
+    output::line(&format!("new token in {}; the old one no longer works", layout.config().display()))
 }
 
 fn signal_reload(context: &Context) -> Outcome {

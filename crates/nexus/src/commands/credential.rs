@@ -29,7 +29,7 @@ use self::scan::{Consent, look};
 /// Arguments of `nexus credential`.
 #[derive(Debug, Args)]
 #[command(after_help = "\
-A credential is named service/account/credential, or any beginning of that.
+A credential is named service/account/credential; a shorter name such as service/account also works if it is unique.
 
 Examples:
   nexus credential list
@@ -42,7 +42,7 @@ pub(crate) struct Arguments {
 
 #[derive(Debug, Subcommand)]
 enum Command {
-    /// List what the workspace knows of
+    /// List the credentials the workspace knows
     #[command(after_help = "Example:\n  nexus credential list --json")]
     List {
         /// Print JSON
@@ -52,15 +52,15 @@ enum Command {
     /// Show one secret, on a terminal only
     #[command(after_help = "Example:\n  nexus credential get github/me --raw | wl-copy")]
     Get {
-        /// Which one
+        /// Name of the credential
         name: String,
-        /// Print it also when the output is no terminal
+        /// Print it even if the output is not a terminal
         #[arg(long)]
         raw: bool,
     },
-    /// Take a secret in, or point to where one is
+    /// Store a secret, or record where one is kept
     Add(add::Arguments),
-    /// Look for logins of Claude Code, Codex and Qwen now
+    /// Look for the logins of Claude Code, Codex and Qwen now
     #[command(after_help = "Example:\n  nexus credential sync --json")]
     Sync {
         /// Print JSON
@@ -69,17 +69,17 @@ enum Command {
     },
     /// Look for keys in this shell's environment; values are masked
     #[command(after_help = "\
-Only names, services and masked values are shown. An import stores where a key is found (the variable's name),
-never the key: the daemon has to run with the same variable set.
+Only names, services and masked values are shown. An import stores where to find a key (the variable's name),
+never the key itself, so the daemon has to run with the same variable set.
 
 Examples:
   nexus credential scan
   nexus credential scan --deep --import --yes")]
     Scan {
-        /// Remember what was found with certainty
+        /// Import the keys that were recognised with certainty
         #[arg(long)]
         import: bool,
-        /// Also judge unknown variables by their names and values
+        /// Also guess at unknown variables by their names and values
         #[arg(long)]
         deep: bool,
         /// Do not ask before importing
@@ -89,17 +89,17 @@ Examples:
         #[arg(long)]
         json: bool,
     },
-    /// Test credentials: is the secret there, does its provider accept it
+    /// Test whether secrets can be read and their providers accept them
     Verify(verify::Arguments),
-    /// Mark a credential as broken, or clear what stands against it
+    /// Mark a credential as broken, or clear its errors
     #[command(after_help = "\
 Examples:
   nexus credential flag openai/me --error \"wrong organisation\"
   nexus credential flag openai/me")]
     Flag {
-        /// Which one
+        /// Name of the credential
         name: String,
-        /// Why it is broken; without this, errors and rests are cleared
+        /// Why it is broken; without this option, errors and pauses are cleared
         #[arg(long, value_name = "REASON")]
         error: Option<String>,
     },
@@ -109,21 +109,21 @@ Examples:
   nexus credential order anthropic work home
   nexus credential order anthropic --clear")]
     Order {
-        /// The service
+        /// Name of the service
         service: String,
-        /// Its accounts, first choice first; shows the order when none is given
+        /// Its accounts, first choice first; without any, the current order is shown
         accounts: Vec<String>,
-        /// Forget the order
+        /// Remove the configured order
         #[arg(long, conflicts_with = "accounts")]
         clear: bool,
         /// Print JSON
         #[arg(long)]
         json: bool,
     },
-    /// Forget a credential; secrets of other tools stay with them
+    /// Forget a credential; secrets that belong to other tools are left alone
     #[command(after_help = "Example:\n  nexus credential remove openai/me")]
     Remove {
-        /// Which one
+        /// Name of the credential
         name: String,
     },
 }
@@ -168,7 +168,7 @@ fn trouble(one: &Listed) -> String {
         .iter()
         .map(|(reason, count)| format!("{} × {count}", reason.replace('_', " ")))
         .collect();
-    format!("rests until {until} after {}", failures.join(", "))
+    format!("paused until {until} after {}", failures.join(", "))
 }
 
 fn list(folder: &CredentialFolder, format: Format) -> Outcome {
@@ -198,8 +198,8 @@ fn list(folder: &CredentialFolder, format: Format) -> Outcome {
 
 fn get(layout: &Layout, folder: &CredentialFolder, name: &str, raw: bool) -> Outcome {
     if !raw && !output::stdout_is_terminal() {
-        return Err(Failure::new("a secret is shown on a terminal only")
-            .hint("--raw prints it wherever the output goes")
+        return Err(Failure::new("secrets are only shown on a terminal")
+            .hint("--raw prints it anyway")
             .exit(Exit::Usage));
     }
     let (reference, credential) = one(folder, name)?;
@@ -260,7 +260,7 @@ async fn ask_daemon<T: DeserializeOwned>(
 ) -> Option<T> {
     let client = context.client().ok()?;
     let answer = client.call(method, params).await;
-    answer.inspect_err(|error| tracing::debug!(%error, "the daemon did not do it")).ok()
+    answer.inspect_err(|error| tracing::debug!(%error, "the daemon could not do it")).ok()
 }
 
 /// Returns what the running daemon says of each credential, asking no provider.
@@ -304,7 +304,7 @@ fn order(
             let account = AccountName::new(name).map_err(|error| named(&error))?;
             if folder.read(&service, &account).map_err(|error| file_failure(&error))?.is_none() {
                 return Err(Failure::new(format!("no account {service}/{account}"))
-                    .hint("nexus credential list shows those there are")
+                    .hint("nexus credential list shows the existing ones")
                     .exit(Exit::Missing));
             }
             order.push(account);
@@ -317,7 +317,7 @@ fn order(
         return output::json(&json!({ "service": service, "order": names }));
     }
     if names.is_empty() {
-        return output::line(&format!("no account of {service} can be used"));
+        return output::line(&format!("no usable account of {service}"));
     }
     output::line(&format!("{service}: {}", names.join(", ")))
 }
@@ -327,7 +327,7 @@ fn remove(layout: &Layout, folder: &CredentialFolder, name: &str) -> Outcome {
     // A service alone would take more away than anybody expects.
     let accounts: std::collections::BTreeSet<_> = found.iter().map(|(one, ..)| &one.account).collect();
     if accounts.len() > 1 {
-        return Err(Failure::new(format!("{name} names {} accounts", accounts.len()))
+        return Err(Failure::new(format!("{name} matches {} accounts", accounts.len()))
             .hint("name one as service/account")
             .exit(Exit::Usage));
     }
@@ -339,7 +339,7 @@ fn remove(layout: &Layout, folder: &CredentialFolder, name: &str) -> Outcome {
             .map_err(|error| Failure::caused(&error).hint(error.hint()))?;
         if let Storage::Env { var } = &credential.storage {
             output::remark(&format!(
-                "hint: while {var} is set, the next start and `nexus credential sync` find it again"
+                "hint: while {var} is set, the next start or `nexus credential sync` will find it again"
             ));
         }
         output::line(&format!("removed {reference}"))?;
@@ -353,7 +353,7 @@ fn one(folder: &CredentialFolder, name: &str) -> Result<(Reference, nexus_creden
     match (found.pop(), found.is_empty()) {
         (Some((reference, _, credential)), true) => Ok((reference, credential)),
         (Some(_), false) | (None, _) => {
-            Err(Failure::new(format!("{name} names {} credentials", found.len() + 1))
+            Err(Failure::new(format!("{name} matches {} credentials", found.len() + 1))
                 .hint("name one as service/account/credential; nexus credential list shows them")
                 .exit(Exit::Usage))
         }
@@ -370,7 +370,7 @@ fn find_failure(error: &FindError) -> Failure {
     let failure = Failure::caused(error);
     match error {
         FindError::Nothing { .. } => {
-            failure.hint("nexus credential list shows those there are").exit(Exit::Missing)
+            failure.hint("nexus credential list shows the existing ones").exit(Exit::Missing)
         }
         FindError::Name(_) => {
             failure.hint("a credential is named service/account/credential").exit(Exit::Usage)

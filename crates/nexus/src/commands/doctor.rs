@@ -10,14 +10,14 @@ use crate::output::{self, Format};
 /// Arguments of `nexus doctor`.
 #[derive(Debug, Args)]
 #[command(after_help = "\
-Looks at folders and their rights, configuration, six databases, daemon, disk, sandbox, port, trust, skills and
-every credential. Exit code 1 when something is broken.
+Checks folders and their permissions, configuration, six databases, daemon, disk, sandbox, port, trust, skills and
+every credential. Exit code 1 if something is broken.
 
 Examples:
   nexus doctor
   nexus doctor --fix")]
 pub(crate) struct Arguments {
-    /// Mend what can be mended without losing anything
+    /// Repair what can be repaired without losing anything
     #[arg(long)]
     fix: bool,
     /// Print JSON

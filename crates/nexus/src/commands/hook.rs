@@ -19,21 +19,21 @@ const MAX_LEN: u64 = 32 * 1024 * 1024;
 /// Arguments of `nexus hook`.
 #[derive(Debug, Args)]
 #[command(after_help = "\
-Reads the harness's JSON on standard input and answers in the harness's own shape. Whatever goes wrong, it ends
-with exit code 0, so that no session stops because of it. Before a tool call it says nothing then, except that
-damaged files of the project, which decide what is allowed, refuse the call.
+Reads the harness's JSON from standard input and answers in the harness's own format. Whatever goes wrong, it ends
+with exit code 0, so that no session stops because of it. If it cannot check a tool call it prints nothing, except that
+damaged project files, which decide what is allowed, cause a refusal.
 
 Example:
   nexus hook session_start --harness cursor < payload.json")]
 pub(crate) struct Arguments {
-    /// The moment: session_start, user_message, subagent_spawn, subagent_complete, pre_tool_use,
+    /// Event: session_start, user_message, subagent_spawn, subagent_complete, pre_tool_use,
     /// post_tool_use, session_end, context_compact, turn_end
     #[arg(value_parser = parse_event)]
     event: HookEvent,
-    /// The harness that calls
+    /// Name of the calling harness
     #[arg(long, value_parser = parse_harness)]
     harness: Harness,
-    /// Refuse a tool call when it cannot be decided, instead of letting it pass
+    /// Refuse a tool call that cannot be checked, instead of letting it pass
     #[arg(long)]
     fail_closed: bool,
 }
@@ -48,7 +48,7 @@ pub(crate) fn run(context: &Context, arguments: &Arguments) -> Outcome {
     let call = read.ok().and_then(|_| HookCall::read(harness, event, &text, &here));
     let answered = match call {
         Some(call) => answer(context, &call),
-        None => Err(Failure::new("what came in is not the JSON object of a hook")),
+        None => Err(Failure::new("the input is not a JSON object")),
     };
     match answered {
         Ok(text) if text.is_empty() => Ok(()),
@@ -89,7 +89,7 @@ pub(crate) fn misused(arguments: &[String], failure: &Failure) -> Outcome {
 }
 
 fn refuse(harness: Harness, failure: &Failure) -> Outcome {
-    let reason = format!("this call could not be checked: {failure}");
+    let reason = format!("this tool call could not be checked: {failure}");
     output::line(&HookCall::refusal(harness, &reason).stdout)
 }
 

@@ -37,7 +37,7 @@ pub(crate) fn run(context: &Context, arguments: &Arguments) -> Outcome {
         ],
     )?;
     if identity.agent_name.is_none() {
-        output::remark("hint: nexus up begins the conversation in which names are given");
+        output::remark("hint: nexus up starts the conversation in which you choose names");
     }
     Ok(())
 }

@@ -11,7 +11,7 @@ use crate::output::{self, Format};
 /// Arguments of `nexus init`.
 #[derive(Debug, Args)]
 #[command(after_help = "\
-Running it again changes nothing that is there: files, databases and the token stay as they are.
+Running it again changes nothing that exists: files, databases and the token stay as they are.
 
 Examples:
   nexus init
@@ -37,8 +37,8 @@ pub(crate) fn run(context: &Context, arguments: &Arguments) -> Outcome {
     }
     output::line(&format!("{} is ready", layout.root().display()))?;
     if !report.trust.is_trusted() {
-        output::remark("warning: this workspace was not made here and is not trusted");
-        output::remark(&format!("hint: nexus trust{} accepts it as your own", context.flag_text()));
+        output::remark("warning: this workspace was not created here and is not trusted");
+        output::remark(&format!("hint: if it is yours, run nexus trust{}", context.flag_text()));
     }
     Ok(())
 }

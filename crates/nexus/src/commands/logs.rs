@@ -23,13 +23,13 @@ const PAUSE: Duration = Duration::from_millis(200);
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  nexus logs -n 100\n  nexus logs -f --json")]
 pub(crate) struct Arguments {
-    /// Go on as new lines come, until Ctrl-C
+    /// Keep printing new lines until Ctrl-C
     #[arg(short, long)]
     follow: bool,
-    /// How many lines
+    /// Number of lines
     #[arg(short = 'n', long, default_value_t = 50, value_name = "COUNT")]
     lines: usize,
-    /// Print the lines as they are stored
+    /// Print the stored JSON lines
     #[arg(long)]
     json: bool,
 }
@@ -40,7 +40,7 @@ pub(crate) fn run(context: &Context, arguments: &Arguments) -> Outcome {
     let failed = |error: std::io::Error| Failure::new(format!("reading {}: {error}", path.display()));
     let file = file::open_read(&path).map_err(|error| match error.is_not_found() {
         true => Failure::new(format!("no log at {}", path.display()))
-            .hint("the daemon writes it; nexus start runs one")
+            .hint("the log appears once a daemon has run; nexus start starts one")
             .exit(Exit::Missing),
         false => failed(error.source),
     })?;

@@ -22,7 +22,7 @@ const LINE: usize = 64 * 1024;
 /// Arguments of `nexus mcp`.
 #[derive(Debug, Args)]
 #[command(after_help = "\
-Standard output carries the protocol and nothing else; messages for people go to standard error.
+Standard output carries only the protocol; messages for people go to standard error.
 
 Examples:
   nexus mcp

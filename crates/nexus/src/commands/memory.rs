@@ -38,7 +38,7 @@ pub(crate) struct Arguments {
 
 #[derive(Debug, Subcommand)]
 enum Command {
-    /// Find what is known about something and what was said about it
+    /// Find facts and past messages about something
     #[command(after_help = "\
 Examples:
   nexus memory recall \"favourite colour\" -k 3 --json
@@ -47,25 +47,25 @@ Examples:
         /// What to look for
         #[arg(required = true)]
         query: Vec<String>,
-        /// How many items
+        /// Number of items
         #[arg(short = 'k', long = "limit", default_value_t = 10, value_name = "N")]
         limit: usize,
-        /// Where to look
+        /// What to search
         #[arg(long, value_enum, default_value_t = ScopeName::All)]
         scope: ScopeName,
-        /// How hard to look
+        /// How thoroughly to search
         #[arg(long, value_enum, default_value_t = BudgetName::Mid)]
         budget: BudgetName,
         /// Only facts about this entity (an id from `nexus memory entities`)
         #[arg(long, value_name = "ENTITY")]
         about: Option<String>,
-        /// Only what was so on this day or later
+        /// Only what was true on this day or later
         #[arg(long, value_name = "DATE")]
         after: Option<String>,
-        /// Only what was so before this day
+        /// Only what was true before this day
         #[arg(long, value_name = "DATE")]
         before: Option<String>,
-        /// Show what each score is made of
+        /// Show how each score comes about
         #[arg(long)]
         explain: bool,
         /// Print JSON
@@ -82,76 +82,76 @@ Examples:
         #[arg(long)]
         json: bool,
     },
-    /// List what was learnt last and whose words it is; take one back with `forget`
+    /// List the latest facts and who said them; `forget` removes one
     #[command(after_help = "Example:\n  nexus memory changes --untrusted")]
     Changes {
-        /// How many
+        /// Number of entries
         #[arg(short = 'k', long = "limit", default_value_t = 20, value_name = "N")]
         limit: usize,
-        /// Only what nobody vouches for: web pages, other people, tool servers
+        /// Only facts from unverified sources: web pages, other people, tool servers
         #[arg(long)]
         untrusted: bool,
         /// Print JSON
         #[arg(long)]
         json: bool,
     },
-    /// List who and what is known
+    /// List known people and things
     #[command(after_help = "Example:\n  nexus memory entities --json")]
     Entities {
         /// Print JSON
         #[arg(long)]
         json: bool,
     },
-    /// Forget a fact; with --source also everything it came from
+    /// Forget a fact; with --source, also everything it came from
     #[command(after_help = "\
 Examples:
   nexus memory forget 01JB2K…           the fact, its vector and its place in the index
-  nexus memory forget 01JB2K… --source  also the message, the replies, tool results and whatever quotes them
+  nexus memory forget 01JB2K… --source  also the message, replies, tool results and anything that quotes them
 
-An event's id can stand for the fact with --source. Backups made earlier keep what they hold.")]
+With --source, an event id works as well as a fact id. Earlier backups keep their copies.")]
     Forget {
         /// The fact, or with --source an event
         id: String,
-        /// Overwrite the source, too
+        /// Also overwrite the source
         #[arg(long)]
         source: bool,
         /// Print JSON
         #[arg(long)]
         json: bool,
     },
-    /// Show how much is known and what it takes
+    /// Show how much is stored and the space it takes
     #[command(after_help = "Example:\n  nexus memory stats --json")]
     Stats {
         /// Print JSON
         #[arg(long)]
         json: bool,
     },
-    /// Measure recall on conversations of your own
+    /// Measure recall on your own conversations
     #[command(after_help = "\
 Example:
   nexus memory eval --docs docs.jsonl --queries queries.jsonl --out results.jsonl --store /tmp/eval")]
     Eval(eval::Arguments),
 }
 
-/// Where to look.
+/// What to search.
 #[derive(Debug, Clone, Copy, ValueEnum)]
 enum ScopeName {
-    /// Facts and what was said
+    /// Facts and messages
     All,
-    /// Facts alone
+    /// Facts only
     Facts,
-    /// What was said alone
+    /// Messages only
     Turns,
 }
 
-/// How hard to look.
+/// How thoroughly to search.
 #[derive(Debug, Clone, Copy, ValueEnum)]
 enum BudgetName {
-    /// By meaning alone
+    /// By meaning only
     Low,
     /// By meaning and words
     Mid,
-    /// With more candidates and with causes
+    /// With more candidates and with causal links
     High,
 }
 
@@ -197,7 +197,7 @@ fn moment(text: Option<&str>) -> Result<Option<Timestamp>, Failure> {
     let Some(text) = text else { return Ok(None) };
     let moment = Timestamp::parse(text).or_else(|| Timestamp::parse(&format!("{text}T00:00:00")));
     let failure =
-        || Failure::new(format!("{text} is no date")).hint("write it as 2026-03-18").exit(Exit::Usage);
+        || Failure::new(format!("{text} is not a date")).hint("write it as 2026-03-18").exit(Exit::Usage);
     moment.map(Some).ok_or_else(failure)
 }
 
@@ -237,7 +237,7 @@ fn changes(found: &MemoryFound, format: Format) -> Outcome {
         return output::json(found);
     }
     if found.items.is_empty() {
-        return output::line("nothing was learnt");
+        return output::line("nothing has been learned yet");
     }
     let row = |item: &MemoryItem| {
         vec![item.id.clone(), day(item.as_of), item.provenance.clone(), item.text.clone()]
@@ -247,7 +247,7 @@ fn changes(found: &MemoryFound, format: Format) -> Outcome {
 
 fn add(context: &Context, text: &str, format: Format) -> Outcome {
     if text.trim().is_empty() || text.len() > MAX_FACT_LEN {
-        return Err(Failure::new(format!("a fact has between 1 and {MAX_FACT_LEN} bytes")).exit(Exit::Usage));
+        return Err(Failure::new(format!("a fact must have 1 to {MAX_FACT_LEN} bytes")).exit(Exit::Usage));
     }
     let added = Way::to_write(context)?.add(MemoryAdd { text: text.to_owned(), by_agent: false })?;
     match format {
@@ -276,7 +276,7 @@ fn forgotten(forgotten: &MemoryForgotten, format: Format) -> Outcome {
     output::line(&format!("forgot {facts} {}", if facts == 1 { "fact" } else { "facts" }))?;
     match &forgotten.source_event {
         Some(event) if forgotten.source_remains => output::line(&format!(
-            "the words are still in event {event}; nexus memory forget {event} --source removes them"
+            "the original message is still in event {event}; nexus memory forget {event} --source removes it"
         )),
         Some(event) => {
             output::line(&format!("overwrote event {event} and {} rows", forgotten.rows))?;
@@ -285,9 +285,9 @@ fn forgotten(forgotten: &MemoryForgotten, format: Format) -> Outcome {
             }
             // What was typed is the person's and not the workspace's; the daemon neither knows nor reads it.
             if let Some(history) = history_file().filter(|path| path.exists()) {
-                output::line(&format!("if you typed it at the prompt, it is in {} too", history.display()))?;
+                output::line(&format!("if you typed it at the prompt, it is also in {}", history.display()))?;
             }
-            output::line("backups made earlier keep what they hold")
+            output::line("earlier backups still contain it")
         }
         None => Ok(()),
     }

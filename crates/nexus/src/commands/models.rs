@@ -16,8 +16,8 @@ use crate::output::{self, Format, single_line};
 /// Arguments of `nexus models`.
 #[derive(Debug, Args)]
 #[command(after_help = "\
-The model is chosen in this order: agent.provider and agent.model of the configuration, credentials that were found
-(only after your yes), model servers on this machine, the offline guide. Needs a running daemon.
+The model is chosen in this order: agent.provider and agent.model in the configuration, credentials that were found
+(only with your consent), model servers on this machine, the offline guide. Needs a running daemon.
 
 Examples:
   nexus models
@@ -33,22 +33,22 @@ pub(crate) struct Arguments {
 
 #[derive(Debug, Subcommand)]
 enum Command {
-    /// Show the model in use, why, and what else was looked at
+    /// Show the model in use, the reason, and the alternatives considered
     #[command(after_help = "Example:\n  nexus models list --json")]
     List,
-    /// Let a provider answer with the credential that was found
+    /// Allow a provider to answer, using the credential that was found
     #[command(after_help = "Example:\n  nexus models allow anthropic")]
     Allow(Which),
-    /// Leave a credential that was found alone, and ask no more
+    /// Refuse to use a credential that was found, and stop asking
     #[command(after_help = "Example:\n  nexus models refuse anthropic --account env:ANTHROPIC_API_KEY")]
     Refuse(Which),
 }
 
 #[derive(Debug, Args)]
 struct Which {
-    /// The provider, such as anthropic
+    /// Name of the provider, such as anthropic
     provider: String,
-    /// Only this account; all that were found otherwise
+    /// Only this account [default: all that were found]
     #[arg(long, value_name = "NAME")]
     account: Option<String>,
 }
@@ -71,7 +71,7 @@ pub(crate) async fn ask(context: &Context) -> Outcome {
         client.call(Method::ModelsList, &Nothing {}).await.map_err(|error| client_failure(&error))?;
     let Some(question) = view.question else { return Ok(()) };
     output::remark(&visible::line(&question.text));
-    output::remark("Let it answer here? [y/N, Enter leaves it open]");
+    output::remark("Allow it to answer here? [y/N, Enter decides later]");
     let line = tokio::task::spawn_blocking(|| {
         let mut line = String::new();
         std::io::stdin().lock().read_line(&mut line).map(|_| line)

@@ -24,8 +24,8 @@ use crate::output::{self, Format};
 /// Arguments of `nexus project`.
 #[derive(Debug, Args)]
 #[command(after_help = "\
-The project is the nearest folder that holds .nexus/, from the working folder or that of
---project upwards. init makes it in that folder itself.
+The project is the nearest folder with a .nexus/ in it, from the working folder or the one given with
+--project upwards. init creates it in that folder itself.
 
 Examples:
   nexus project init
@@ -33,7 +33,7 @@ Examples:
   nexus project tasks --graph
   nexus project conformance fixtures/ --json")]
 pub(crate) struct Arguments {
-    /// A folder of the project, instead of the working folder
+    /// A folder of the project [default: the working folder]
     #[arg(long, global = true, value_name = "PATH")]
     project: Option<PathBuf>,
 
@@ -43,31 +43,31 @@ pub(crate) struct Arguments {
 
 #[derive(Debug, Subcommand)]
 enum Command {
-    /// Make .nexus/ in the working folder, or add what is missing in it
+    /// Create .nexus/ in the working folder, or add what is missing from it
     #[command(after_help = "Example:\n  nexus project init --project ~/code/shop")]
     Init {
         /// Print JSON
         #[arg(long)]
         json: bool,
     },
-    /// Show branch, plan, tasks and number of finished cycles
+    /// Show the branch, plan, tasks and number of finished cycles
     #[command(after_help = "Example:\n  nexus project status --json")]
     Status {
         /// Print JSON
         #[arg(long)]
         json: bool,
     },
-    /// Show the open plan and what was decided
+    /// Show the open plan and its decisions
     #[command(after_help = "Example:\n  nexus project plan")]
     Plan {
         /// Print JSON
         #[arg(long)]
         json: bool,
     },
-    /// List tasks and which are ready
+    /// List tasks and show which are ready
     #[command(after_help = "Example:\n  nexus project tasks --graph")]
     Tasks {
-        /// Draw what waits for what
+        /// Draw the dependencies
         #[arg(long, conflicts_with = "json")]
         graph: bool,
         /// Print JSON
@@ -81,31 +81,31 @@ enum Command {
     History {
         /// Text to look for, anywhere in a cycle
         query: Option<String>,
-        /// How many to show
+        /// Number of entries to show
         #[arg(short = 'n', long = "last", default_value_t = 10, value_parser = clap::value_parser!(u32).range(1..))]
         last: u32,
         /// Print JSON
         #[arg(long)]
         json: bool,
     },
-    /// Archive plan and tasks as one finished cycle, and end the session in the project
+    /// Archive the plan and tasks as one finished cycle, and end the session in the project
     #[command(after_help = "Example:\n  nexus project close")]
     Close {
         /// Print JSON
         #[arg(long)]
         json: bool,
     },
-    /// Show how memory files stand, or remove some as a commit
+    /// Show how memory files are used, or remove some in a commit
     #[command(
-        after_help = "Nothing is removed by itself. Limits work only all three at once.\n\nExamples:\n  nexus project gc\n  nexus project gc external-old-api.md\n  nexus project gc --unused-days 180 --unused-cycles 20 --most-reads 1"
+        after_help = "Nothing is removed automatically. All three limits must be given together.\n\nExamples:\n  nexus project gc\n  nexus project gc external-old-api.md\n  nexus project gc --unused-days 180 --unused-cycles 20 --most-reads 1"
     )]
     Gc(gc::Arguments),
-    /// Run conformance fixtures; exit code 1 when one fails
+    /// Run conformance fixtures; exit code 1 if one fails
     #[command(
         after_help = "Examples:\n  nexus project conformance\n  nexus project conformance fixtures/ --json\n  nexus project conformance fixtures/ --server 'nexus mcp'"
     )]
     Conformance(conformance::Arguments),
-    /// Show roles and skills, built in or from a package
+    /// Show the roles and skills, built in or from a package
     #[command(
         after_help = "Examples:\n  nexus project catalog\n  nexus project catalog --catalog ./nexus-core --json"
     )]
@@ -143,17 +143,17 @@ fn existing(folder: Option<&std::path::Path>) -> Result<Project, Failure> {
             return Failure::new(format!("there is no folder {}", start.display())).exit(Exit::Missing);
         }
         Failure::new(format!("no .nexus/ at or above {}", start.display()))
-            .hint("nexus project init makes one in the working folder")
+            .hint("nexus project init creates one in the working folder")
             .exit(Exit::Missing)
     })
 }
 
 fn failure(error: &ProjectError) -> Failure {
     let hint = match error {
-        ProjectError::Damaged { .. } => Some("repair the file by hand, or take it back from git"),
-        ProjectError::NotAFolder { .. } => Some("replace the link by a folder"),
-        ProjectError::Busy { .. } => Some("if no other program works here, the lock file may be removed"),
-        ProjectError::TooLarge { .. } => Some("move the file away and begin a new one"),
+        ProjectError::Damaged { .. } => Some("repair the file by hand, or restore it from git"),
+        ProjectError::NotAFolder { .. } => Some("replace the link with a folder"),
+        ProjectError::Busy { .. } => Some("if no other program is working here, remove the lock file"),
+        ProjectError::TooLarge { .. } => Some("move the file away and start a new one"),
         ProjectError::File(_) | ProjectError::Jail(_) => {
             Some("check the folder's owner, permissions and free space")
         }

@@ -74,7 +74,8 @@ impl Reports {
         self.runtime
             .block_on(async { tokio::time::timeout(PATIENCE, query).await })
             .map_err(|_| {
-                Failure::new("a database does not answer").hint("nexus status shows who holds the workspace")
+                Failure::new("a database is not answering")
+                    .hint("nexus status shows which process holds the workspace")
             })?
             .map_err(|error| store_failure(&error))
     }

@@ -14,15 +14,15 @@ use crate::output::{self, Format};
 #[derive(Debug, Args)]
 #[command(after_help = "\
 The workspace named by --workspace must not exist yet. It gets a new token. Replies that had not been delivered when
-the backup was made are kept in the history and not sent again; messages nobody had begun to answer wait for your
-consent (`nexus approvals`), and work that had begun is ended with a note instead of run again.
+the backup was made are kept in the history and not sent again; messages that were not yet being answered wait for your
+consent (`nexus approvals`), and work in progress is ended with a note instead of being run again.
 
 Example:
   nexus restore nexus-backup-20260102 --workspace ~/nexus --trust")]
 pub(crate) struct Arguments {
-    /// The backup's folder
+    /// Folder of the backup
     backup: PathBuf,
-    /// Vouch for the backup: it is yours, and what it brings along may work
+    /// Trust the backup: it is yours, so its automations, servers and addresses may be used
     #[arg(long)]
     trust: bool,
     /// Print JSON
@@ -47,24 +47,26 @@ pub(crate) fn run(context: &Context, arguments: &Arguments) -> Outcome {
     output::line(&format!("{} files restored to {}", report.files, report.workspace.display()))?;
     if report.held_replies > 0 {
         output::line(&format!(
-            "{} replies were waiting; they are in the history and are not sent again",
+            "{} replies had not been delivered; they are in the history and will not be sent again",
             report.held_replies
         ))?;
     }
     if report.held_messages > 0 {
         output::line(&format!(
-            "{} messages had not been answered; they wait for your consent: `nexus approvals list` once the daemon runs",
+            "{} messages had not been answered; they are waiting for your consent: run `nexus approvals list` once the daemon is running",
             report.held_messages
         ))?;
     }
     if report.ended_work > 0 {
         output::line(&format!(
-            "{} pieces of work had begun; they are not run again, and their conversations say so",
+            "{} tasks were in progress; they will not be run again, and their conversations say so",
             report.ended_work
         ))?;
     }
     if !report.trust.is_trusted() {
-        output::remark("hint: if the backup is yours, `nexus trust` lets what it brings along work");
+        output::remark(
+            "hint: if the backup is yours, `nexus trust` activates its automations, servers and addresses",
+        );
     }
     Ok(())
 }

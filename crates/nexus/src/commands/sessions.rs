@@ -26,7 +26,7 @@ use super::reports::store_failure;
 pub(crate) struct Arguments {
     #[command(subcommand)]
     command: Option<Command>,
-    /// How many, most recently used first
+    /// Number of sessions, most recently used first
     #[arg(short = 'n', long, default_value_t = 20, value_name = "COUNT")]
     limit: usize,
     /// Print JSON
@@ -36,44 +36,44 @@ pub(crate) struct Arguments {
 
 #[derive(Debug, Subcommand)]
 enum Command {
-    /// Show which earlier turns are sent as a summary, newest first
+    /// List compactions, by which earlier turns are sent as a summary, newest first
     #[command(after_help = "Example:\n  nexus sessions compactions --json")]
     Compactions {
-        /// Only those of this session
+        /// Only compactions of this session
         session: Option<String>,
-        /// How many
+        /// Number of entries
         #[arg(short = 'n', long, default_value_t = 20, value_name = "COUNT")]
         limit: usize,
         /// Print JSON
         #[arg(long)]
         json: bool,
     },
-    /// Sum up a session's earlier turns now, to make room
+    /// Summarise a session's earlier turns now, to make room
     #[command(
-        after_help = "A turn that runs ends first; the last turns stay whole. `nexus sessions undo` takes it back.\n\nExample:\n  nexus sessions compact dm:entity-owner"
+        after_help = "A running turn ends first; the latest turns stay whole. `nexus sessions undo` reverts it.\n\nExample:\n  nexus sessions compact dm:entity-owner"
     )]
     Compact {
-        /// Which, as `nexus sessions` lists it
+        /// Session label, as listed by `nexus sessions`
         session: String,
         /// Print JSON
         #[arg(long)]
         json: bool,
     },
-    /// Let a session begin anew: nothing said before is sent to the model
+    /// Start a session afresh: nothing said before is sent to the model
     #[command(
         after_help = "What was said stays in the history, and `nexus sessions undo` brings it back.\n\nExample:\n  nexus sessions reset dm:entity-owner"
     )]
     Reset {
-        /// Which, as `nexus sessions` lists it
+        /// Session label, as listed by `nexus sessions`
         session: String,
         /// Print JSON
         #[arg(long)]
         json: bool,
     },
-    /// Take a compaction back: its turns are sent whole again
+    /// Undo a compaction: its turns are sent whole again
     #[command(after_help = "Example:\n  nexus sessions undo 01KA2Q…")]
     Undo {
-        /// Which, as `nexus sessions compactions` lists it
+        /// Compaction id, as listed by `nexus sessions compactions`
         compaction: String,
         /// Print JSON
         #[arg(long)]
@@ -134,7 +134,7 @@ fn compactions(context: &Context, session: Option<&SessionLabel>, limit: usize, 
         return output::json(&json!({ "compactions": listed }));
     }
     if listed.is_empty() {
-        return output::line("nothing was summed up; every turn is sent whole");
+        return output::line("no compactions; every turn is sent whole");
     }
     let row = |one: &CompactionView| {
         let state = if one.undone_at.is_some() { "taken back" } else { "in force" };
@@ -169,9 +169,9 @@ fn make_shorter(context: &Context, session: &str, anew: bool, format: Format) ->
     let Some(compaction) = &answer.compaction else {
         return output::line(answer.reason.as_deref().unwrap_or("nothing to do"));
     };
-    let back = format!("nexus sessions undo {} takes it back", compaction.id);
+    let back = format!("nexus sessions undo {} reverts it", compaction.id);
     if anew {
-        return output::line(&format!("{} begins anew; {back}", answer.session));
+        return output::line(&format!("{} starts afresh; {back}", answer.session));
     }
     let turns = compaction.turns;
     output::line(&format!(
@@ -212,10 +212,9 @@ fn undo(context: &Context, id: &str, format: Format) -> Outcome {
     };
     match format {
         Format::Json => output::json(&view),
-        Format::Text => output::line(&format!(
-            "taken back: {} turns of {} are sent whole again",
-            view.turns, view.session
-        )),
+        Format::Text => {
+            output::line(&format!("undone: {} turns of {} are sent whole again", view.turns, view.session))
+        }
     }
 }
 
@@ -225,9 +224,9 @@ fn undone_view(id: &str, undone: Undone) -> Result<CompactionView, Failure> {
         Undone::Unknown => Err(Failure::new(format!("no compaction named {}", shorten(id, 60)))
             .hint("nexus sessions compactions lists them")
             .exit(Exit::Missing)),
-        Undone::Already => Err(Failure::new("it was taken back before")),
+        Undone::Already => Err(Failure::new("it has already been undone")),
         Undone::BuiltUpon(later) => {
-            Err(Failure::new(format!("a later one builds on it; take back {later} first")))
+            Err(Failure::new(format!("a later one builds on it; undo {later} first")))
         }
     }
 }

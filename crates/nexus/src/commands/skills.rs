@@ -18,8 +18,8 @@ use crate::output::{self, Format};
 /// Arguments of `nexus skills`.
 #[derive(Debug, Args)]
 #[command(after_help = "\
-A skill is a folder skills/NAME with a SKILL.md in it. Putting one there runs nothing; before it is used, look at
-what it brings and accept it. A skill that changes asks again.
+A skill is a folder skills/NAME with a SKILL.md in it. Putting one there runs nothing; before it is used, review
+what it brings and accept it. A skill that changes has to be accepted again.
 
 Examples:
   nexus skills list
@@ -32,16 +32,16 @@ pub(crate) struct Arguments {
 
 #[derive(Debug, Subcommand)]
 enum Command {
-    /// List skills and what they make possible
+    /// List skills and what they are for
     #[command(after_help = "Example:\n  nexus skills list --tools --json")]
     List {
-        /// Only skills about programs
+        /// Only skills for programs
         #[arg(long)]
         tools: bool,
-        /// Only skills about services
+        /// Only skills for services
         #[arg(long)]
         connectors: bool,
-        /// Only skills about ways of working
+        /// Only skills for ways of working
         #[arg(long)]
         guides: bool,
         /// Print JSON
@@ -51,32 +51,32 @@ enum Command {
     /// Print a skill's instructions
     #[command(after_help = "Example:\n  nexus skills use gmail")]
     Use {
-        /// Which one
+        /// Name of the skill
         name: String,
-        /// Accept it as it is, without being asked
+        /// Accept it as it is without asking
         #[arg(long)]
         yes: bool,
     },
-    /// Show what a skill brings: files, hash, permissions, what looks odd
+    /// Show a skill's files, hash, permissions and anything suspicious
     #[command(after_help = "Example:\n  nexus skills info gmail --json")]
     Info {
-        /// Which one
+        /// Name of the skill
         name: String,
         /// Print JSON
         #[arg(long)]
         json: bool,
     },
-    /// Look at all skills again and write state/skills/manifest.json
+    /// Scan all skills again and write state/skills/manifest.json
     #[command(after_help = "Example:\n  nexus skills scan")]
     Scan {
         /// Print JSON
         #[arg(long)]
         json: bool,
     },
-    /// Compare skills with what was accepted; exit code 1 when one is new, changed or odd
+    /// Compare skills with the accepted versions; exit code 1 if one is new, changed or suspicious
     #[command(after_help = "Examples:\n  nexus skills verify\n  nexus skills verify gmail --accept")]
     Verify {
-        /// Which one; all when left out
+        /// Name of the skill; all when left out
         name: Option<String>,
         /// Accept it as it is
         #[arg(long, requires = "name")]
@@ -138,7 +138,7 @@ fn look(layout: &Layout) -> Result<Manifest, Failure> {
 fn one(layout: &Layout, name: &str) -> Result<Entry, Failure> {
     look(layout)?.skills.into_iter().find(|skill| skill.name == name).ok_or_else(|| {
         Failure::new(format!("no skill {name:?}"))
-            .hint("nexus skills list shows those there are")
+            .hint("nexus skills list shows the existing ones")
             .exit(Exit::Missing)
     })
 }
@@ -206,14 +206,14 @@ fn follow(layout: &Layout, name: &str, yes: bool) -> Outcome {
     if !entry.consent.is_given() {
         if !yes && !agreed(&entry)? {
             return Err(Failure::new(format!("skill {name} is not accepted")).hint(format!(
-                "look with `nexus skills info {name}`, accept with `nexus skills verify {name} --accept`"
+                "review it with `nexus skills info {name}`, accept it with `nexus skills verify {name} --accept`"
             )));
         }
         record(layout, &entry)?;
     }
     let text = skills::read(layout, name)
         .map_err(|error| Failure::caused(&error))?
-        .ok_or_else(|| Failure::new(format!("skill {name} is gone")).exit(Exit::Missing))?;
+        .ok_or_else(|| Failure::new(format!("skill {name} no longer exists")).exit(Exit::Missing))?;
     // The instructions are worth more than the note about their use.
     if let Err(error) = note_use(layout, name) {
         output::remark(&format!("warning: {error}"));
@@ -227,8 +227,8 @@ fn agreed(entry: &Entry) -> Result<bool, Failure> {
     }
     show(entry)?;
     let question = match entry.consent {
-        Consent::New => "Nobody accepted this skill yet. Use it as it is? [y/N] ",
-        Consent::Changed => "This skill changed since you accepted it. Use it as it is now? [y/N] ",
+        Consent::New => "You have not accepted this skill yet. Use it as it is? [y/N] ",
+        Consent::Changed => "This skill has changed since you accepted it. Use it as it is now? [y/N] ",
         Consent::Accepted => return Ok(true),
     };
     output::remark_part(question);
@@ -242,7 +242,7 @@ fn agreed(entry: &Entry) -> Result<bool, Failure> {
 
 fn record(layout: &Layout, entry: &Entry) -> Outcome {
     let Some(found) = &entry.inspection else {
-        return Err(Failure::new(format!("skill {} cannot be looked at", entry.name)));
+        return Err(Failure::new(format!("skill {} cannot be inspected", entry.name)));
     };
     accept(&trust_folder()?, layout, &entry.name, found)
         .map_err(|error| Failure::caused(&error).hint(error.hint()))
@@ -274,8 +274,11 @@ fn verify(layout: &Layout, name: Option<&str>, accepting: bool, json: bool) -> O
     }
     let open = chosen.iter().filter(|entry| !entry.consent.is_given()).count();
     if open > 0 {
-        return Err(Failure::new(format!("{open} of {} are not accepted as they are", chosen.len()))
-            .hint("nexus skills info NAME shows what a skill brings; verify NAME --accept accepts it"));
+        return Err(Failure::new(format!(
+            "{open} of {} skills are not accepted in their current form",
+            chosen.len()
+        ))
+        .hint("nexus skills info NAME shows what a skill brings; verify NAME --accept accepts it"));
     }
     Ok(())
 }

@@ -19,17 +19,17 @@ const THREADS: usize = 2;
 /// Arguments of `nexus start`.
 #[derive(Debug, Args)]
 #[command(after_help = "\
-Prints one line on stdout when it takes messages, readable log lines on stderr, and JSON lines in
-state/logs/nex.log. SIGTERM and Ctrl-C end it gracefully, SIGHUP makes it read its configuration again.
+Prints one line on stdout once it accepts messages, readable log lines on stderr, and JSON lines to
+state/logs/nex.log. SIGTERM and Ctrl-C stop it gracefully; SIGHUP makes it reload its configuration.
 
 Examples:
   nexus start
   nexus start --workspace ~/work --port 0    any free port")]
 pub(crate) struct Arguments {
-    /// Port to listen on instead of the configured one; 0 takes any free port
+    /// Port to listen on instead of the configured one; 0 picks a free port
     #[arg(long, value_name = "N")]
     port: Option<u16>,
-    /// Run the governed workspace with this id instead, one made by `nexus kernel ws create --init`
+    /// Run the governed workspace with this id, created by `nexus kernel ws create --init`
     #[arg(long, value_name = "ID", conflicts_with = "workspace")]
     ws: Option<String>,
     /// Write the log to its file only

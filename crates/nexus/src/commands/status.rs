@@ -68,13 +68,13 @@ fn render(status: &StatusReport, health: Option<&HealthReport>) -> String {
                 health.uptime_ms / 1000
             ),
             (Some(pid), None) => {
-                format!("process {pid} holds the workspace but does not answer on port {}", daemon.port)
+                format!("process {pid} holds the workspace but is not answering on port {}", daemon.port)
             }
             (None, _) => "not running".to_owned(),
         },
     );
     if let Some(model) = &status.model {
-        row("model", &format!("{model}, once it runs"));
+        row("model", &format!("{model}, once the daemon is running"));
     }
     if let Some(health) = health {
         row("model", &health.model);
@@ -95,14 +95,14 @@ fn render(status: &StatusReport, health: Option<&HealthReport>) -> String {
         row("databases", &if failing.is_empty() { "ok".to_owned() } else { failing.join("; ") });
     }
     row("assistant", status.identity.agent_name.as_deref().unwrap_or("has no name yet"));
-    row("you", status.identity.user_name.as_deref().unwrap_or("not introduced yet"));
+    row("you", status.identity.user_name.as_deref().unwrap_or("has not introduced themselves yet"));
     row("skills", &if status.skills.is_empty() { "none".to_owned() } else { status.skills.join(", ") });
     row("credentials", &status.credentials.total.to_string());
     if let Some(approvals) = status.approvals.as_ref().filter(|approvals| approvals.waiting > 0) {
         let held = match approvals.held_messages {
             0 => String::new(),
-            1 => ", 1 of it a message this restored copy holds back".to_owned(),
-            several => format!(", {several} of it messages this restored copy holds back"),
+            1 => ", 1 of them a message held back after the restore".to_owned(),
+            several => format!(", {several} of them messages held back after the restore"),
         };
         row("consent", &format!("{} waiting for you{held}", approvals.waiting));
     }

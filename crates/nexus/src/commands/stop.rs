@@ -20,8 +20,8 @@ const PAUSE: Duration = Duration::from_millis(10);
 /// Arguments of `nexus stop`.
 #[derive(Debug, Args)]
 #[command(after_help = "\
-Turns that are under way may end first, for up to 30 seconds; a second `nexus stop` ends them at once. What was cut off
-goes on at the next start.
+Turns in progress get up to 30 seconds to finish; a second `nexus stop` ends them at once. Interrupted work
+continues at the next start.
 
 Example:
   nexus stop --workspace ~/nexus")]
@@ -59,9 +59,7 @@ pub(crate) fn end(layout: &Layout, pid: Pid) -> Outcome {
     while nexus_base::lock::holder(&layout.lock()).is_some_and(|holder| Some(holder) == raw) {
         if !explained && began.elapsed() > SOON {
             explained = true;
-            output::remark(
-                "waiting for turns that are under way, up to 30 s; a second nexus stop ends them now",
-            );
+            output::remark("waiting up to 30 s for turns in progress; a second nexus stop ends them now");
         }
         if began.elapsed() > PATIENCE {
             return Err(Failure::new(format!(
@@ -70,7 +68,7 @@ pub(crate) fn end(layout: &Layout, pid: Pid) -> Outcome {
                 PATIENCE.as_secs()
             ))
             .hint(format!(
-                "nexus logs shows what it does; kill -9 {} is safe, nothing is lost",
+                "nexus logs shows what it is doing; kill -9 {} is safe and loses nothing",
                 pid.as_raw_pid()
             )));
         }

@@ -14,8 +14,8 @@ use crate::output::{self, Format, shorten};
 /// Arguments of `nexus tokens`.
 #[derive(Debug, Args)]
 #[command(after_help = "\
-A token is shown once, when it is made; afterwards only its first letters are known. What it may do is stored with it
-and cannot be changed: make another one. Whoever may write to chat talks to the assistant as you.
+A token is shown once, when it is created; afterwards only its first characters are known. What it may do is stored with it
+and cannot be changed: create another one instead. A client that may write to chat talks to the assistant as you.
 
 Examples:
   nexus tokens create --label dashboard --scope 'control.*.read' --expires 30d
@@ -28,47 +28,47 @@ pub(crate) struct Arguments {
 
 #[derive(Debug, Subcommand)]
 enum Command {
-    /// List tokens that were given out; never the tokens themselves
+    /// List issued tokens; never their values
     #[command(after_help = "Example:\n  nexus tokens list --all --json")]
     List {
-        /// Also those that were ended or ran out
+        /// Include revoked and expired tokens
         #[arg(long)]
         all: bool,
         /// Print JSON
         #[arg(long)]
         json: bool,
     },
-    /// Make a token and print it, this once
+    /// Create a token and print it, this once
     #[command(
         after_help = "Example:\n  nexus tokens create --scope control.chat.write --scope control.chat.read --expires 12h"
     )]
     Create {
-        /// What it may do, such as control.chat.write or control.*.read; may be given several times
+        /// What it may do, such as control.chat.write or control.*.read; may be repeated
         #[arg(long = "scope", value_name = "SCOPE", required = true)]
         scopes: Vec<String>,
         /// What it is for
         #[arg(long, value_name = "TEXT")]
         label: Option<String>,
-        /// When it ends by itself: a number with s, m, h or d
+        /// When it expires: a number with s, m, h or d
         #[arg(long, value_name = "TIME", value_parser = lifetime)]
         expires: Option<Duration>,
         /// Print JSON
         #[arg(long)]
         json: bool,
     },
-    /// End a token; its connections close at once
+    /// Revoke a token; its connections close at once
     #[command(after_help = "Example:\n  nexus tokens revoke 01J…")]
     Revoke {
-        /// Its id
+        /// Token id
         id: String,
         /// Print JSON
         #[arg(long)]
         json: bool,
     },
-    /// End a token and make another that may do the same; it is printed this once
+    /// Replace a token with a new one that may do the same; it is printed this once
     #[command(after_help = "Example:\n  nexus tokens rotate 01J…")]
     Rotate {
-        /// Its id
+        /// Token id
         id: String,
         /// Print JSON
         #[arg(long)]
@@ -109,7 +109,7 @@ fn list(listed: &Tokens, format: Format) -> Outcome {
         return output::json(listed);
     }
     if listed.tokens.is_empty() {
-        return output::line("no token was given out");
+        return output::line("no tokens have been issued");
     }
     let row = |one: &TokenView| {
         let state = match (one.revoked_at, is_live(one)) {
@@ -149,7 +149,7 @@ fn is_live(token: &TokenView) -> bool {
 }
 
 fn lifetime(text: &str) -> Result<Duration, String> {
-    let wrong = || format!("{text:?} is no time; write 45m, 12h or 30d");
+    let wrong = || format!("{text:?} is not a duration; write 45m, 12h or 30d");
     let unit = text.chars().last().ok_or_else(wrong)?;
     let seconds = match unit {
         's' => 1,

@@ -20,15 +20,15 @@ const MAX_DEPTH: usize = 16;
     after_help = "Examples:\n  nexus trace                  the last message\n  nexus trace --list\n  nexus trace --prompt         what its model was sent, part by part\n  nexus trace --prompt --full  the same with every word\n  nexus trace 01KA2Q… --json"
 )]
 pub(crate) struct Arguments {
-    /// Which request; the last message when absent
+    /// Id of the request [default: the last message]
     request: Option<String>,
-    /// List the newest requests instead
+    /// List the latest requests instead
     #[arg(long, conflicts_with = "request")]
     list: bool,
     /// Show what the model was sent, part by part
     #[arg(long, conflicts_with = "list")]
     prompt: bool,
-    /// With --prompt: the words of every part as well, secrets hidden
+    /// With --prompt, also the text of every part, secrets hidden
     #[arg(long, requires = "prompt")]
     full: bool,
     /// Print JSON
@@ -58,7 +58,7 @@ pub(crate) fn run(context: &Context, arguments: &Arguments) -> Outcome {
     }
     let view = reports.request_view(&id)?.ok_or_else(|| {
         Failure::new(format!("no request {}", shorten(id.as_str(), 60)))
-            .hint("nexus trace --list shows the newest ones")
+            .hint("nexus trace --list shows the latest ones")
             .exit(Exit::Missing)
     })?;
     match format {
@@ -79,7 +79,7 @@ fn latest(requests: &[RequestSummary]) -> Result<RequestId, Failure> {
         .map(|request| request.request_id.clone())
         .ok_or_else(|| {
             Failure::new("nothing has happened in this workspace yet")
-                .hint("say something with nexus up")
+                .hint("start a conversation with nexus up")
                 .exit(Exit::Missing)
         })
 }
@@ -168,7 +168,7 @@ fn details(view: &RequestView) -> Vec<String> {
     }
     lines.extend(view.tool_calls.iter().map(tool_line));
     for source in &view.untrusted {
-        lines.push(format!("tainted   it has read {}", shorten(source, MAX_TEXT_LEN)));
+        lines.push(format!("tainted   by reading {}", shorten(source, MAX_TEXT_LEN)));
     }
     if let Some(model) = &view.model {
         let tokens = format!("{} tokens in, {} out", view.input_tokens, view.output_tokens);

@@ -12,13 +12,13 @@ use crate::output::{self, Format};
 /// Arguments of `nexus trust`.
 #[derive(Debug, Args)]
 #[command(after_help = "\
-A workspace made by `nexus init` is trusted from the start. One that was copied or cloned starts with its base
-URLs, adapters, MCP servers, own automations and BOOT.md switched off until you say that it is yours.
+A workspace created by `nexus init` is trusted from the start. One that was copied or cloned starts with its base
+URLs, adapters, MCP servers, own automations and BOOT.md disabled until you confirm that it is yours.
 
 Example:
   nexus trust --workspace ~/copied-workspace")]
 pub(crate) struct Arguments {
-    /// Take the trust back
+    /// Withdraw the trust
     #[arg(long)]
     revoke: bool,
     /// Print JSON
@@ -50,8 +50,10 @@ pub(crate) fn run(context: &Context, arguments: &Arguments) -> Outcome {
         (true, true) if is_told => format!(
             "{root} is trusted; the running daemon uses its settings and automations from now on, and BOOT.md at its next start"
         ),
-        (true, true) => format!("{root} is trusted; what it brings along works from the next start"),
-        (true, false) => format!("{root} was trusted already"),
+        (true, true) => {
+            format!("{root} is trusted; its automations, servers and addresses work from the next start")
+        }
+        (true, false) => format!("{root} was already trusted"),
         (false, true) => format!("{root} is no longer trusted"),
         (false, false) => format!("{root} was not trusted"),
     })

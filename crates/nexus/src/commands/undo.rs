@@ -15,16 +15,15 @@ use crate::output::{self, Format, single_line};
     after_help = "Examples:\n  nexus undo                   the newest run that changed files\n  nexus undo --list\n  \
                   nexus undo 01KA2Q… --force\n\nCovered: every file written or edited by a tool, and what commands \
                   change in a task\nfolder of at most 2000 files and 16 MB (not in .git, target, node_modules and the \
-                  like).\nNot covered: links, folders, files over 8 MB, and what a command did elsewhere.\nUndoing \
-                  prints an id under which it can be undone in turn."
+                  like).\nNot covered: links, folders, files over 8 MB, and what a command did elsewhere.\nUndoing prints an id with which it can itself be undone."
 )]
 pub(crate) struct Arguments {
-    /// Which run, by its request or that of one of its workers; the newest when absent
+    /// Id of the run's request, or that of one of its workers [default: the latest run]
     request: Option<String>,
     /// List the runs that changed files instead
     #[arg(long, conflicts_with_all = ["request", "force"])]
     list: bool,
-    /// Overwrite files that somebody changed since
+    /// Overwrite files that have changed since
     #[arg(long)]
     force: bool,
     /// Print JSON
@@ -41,13 +40,13 @@ pub(crate) fn run(context: &Context, arguments: &Arguments) -> Outcome {
     }
     if !standing(&layout).is_trusted() {
         // Its records say which files to write; whoever made it could have named any.
-        return Err(Failure::new("this workspace is not trusted, so nothing it recorded is carried out")
-            .hint("look at it, then `nexus trust`"));
+        return Err(Failure::new("this workspace is not trusted, so its records are not used")
+            .hint("review it, then run `nexus trust`"));
     }
     // Two of them at once would each take the other's work for somebody's.
     let _lock = HeldLock::acquire(&layout.state().join("undo.lock")).map_err(|error| match error {
         LockError::Held { .. } => {
-            Failure::new("another `nexus undo` is at work").hint("try again in a moment")
+            Failure::new("another `nexus undo` is running").hint("try again in a moment")
         }
         LockError::File(error) => Failure::caused(&error),
     })?;
@@ -64,7 +63,7 @@ fn list(layout: &Layout, format: Format) -> Outcome {
         return output::json(&serde_json::json!({ "runs": runs }));
     }
     if runs.is_empty() {
-        return output::line("no run changed files yet");
+        return output::line("no run has changed any files yet");
     }
     let rows = runs.iter().map(|run| {
         let covered = if run.uncovered.is_empty() { "" } else { ", in part" };
@@ -96,7 +95,7 @@ fn tell(restored: &Restored, format: Format) -> Outcome {
     }
     lines.extend(restored.uncovered.iter().map(|reason| format!("not covered: {reason}")));
     if !restored.undo.is_empty() {
-        lines.push(format!("`nexus undo {}` takes this back", restored.undo));
+        lines.push(format!("`nexus undo {}` reverts this", restored.undo));
     }
     output::line(&lines.join("\n"))
 }
@@ -117,12 +116,12 @@ fn refuse(error: &UndoError, format: Format) -> Outcome {
                     }
                 }
             }
-            failure.hint("--force overwrites them; what they hold now can be brought back")
+            failure.hint("--force overwrites them; their current content can be restored afterwards")
         }
         UndoError::NothingKnown | UndoError::UnknownRun(_) => {
-            failure.hint("nexus undo --list shows what is known").exit(Exit::Missing)
+            failure.hint("nexus undo --list shows the recorded runs").exit(Exit::Missing)
         }
-        UndoError::AlreadyUndone(_) => failure.hint("nexus undo --list shows under which id that was done"),
+        UndoError::AlreadyUndone(_) => failure.hint("nexus undo --list shows the id of that undo"),
         UndoError::Jail(_) | UndoError::Damaged { .. } => failure,
     })
 }

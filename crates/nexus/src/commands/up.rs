@@ -29,10 +29,10 @@ const MAX_LAST_WORDS_LEN: u64 = 64 * 1024;
 /// Arguments of `nexus up`.
 #[derive(Debug, Args)]
 #[command(after_help = "\
-Makes the workspace if it is missing, attaches to its daemon or starts one, and converses. A daemon that `up`
-started is stopped gracefully when the conversation ends, unless --keep is given; one that was running before
-goes on. From a pipe every line is one message: the next is sent, and the program ends, when the work of the
-one before is done, at the latest five minutes after the input has ended.
+Creates the workspace if it is missing, attaches to its daemon or starts one, and opens a conversation. A daemon that `up`
+started is stopped gracefully when the conversation ends, unless --keep is given; one that was already running
+keeps running. From a pipe, every line is one message: the next one is sent, and the program ends, when the work on the
+previous one is done, at the latest five minutes after the end of input.
 
 Examples:
   nexus up
@@ -42,10 +42,10 @@ pub(crate) struct Arguments {
     /// Port for a daemon that has to be started
     #[arg(long, value_name = "N")]
     port: Option<u16>,
-    /// Leave a daemon that this command started running afterwards
+    /// Keep a daemon that this command started running afterwards
     #[arg(long)]
     keep: bool,
-    /// Folder of the project this is about
+    /// Folder of the project to work in
     #[arg(long, value_name = "PATH")]
     project: Option<PathBuf>,
     /// Print one JSON object per event
@@ -61,7 +61,7 @@ pub(crate) fn run(context: &Context, arguments: &Arguments) -> Outcome {
     if running.is_none() {
         let report = super::init::make(&layout)?;
         if !report.created.is_empty() {
-            output::remark(&format!("made a workspace at {}", layout.root().display()));
+            output::remark(&format!("created a workspace at {}", layout.root().display()));
         }
     }
     let runtime = super::client_runtime()?;
@@ -92,7 +92,10 @@ pub(crate) fn run(context: &Context, arguments: &Arguments) -> Outcome {
     match started {
         Some(started) if arguments.keep => {
             let pid = started.child.id();
-            output::remark(&format!("process {pid} goes on; nexus stop{} ends it", context.flag_text()));
+            output::remark(&format!(
+                "process {pid} keeps running; nexus stop{} stops the daemon",
+                context.flag_text()
+            ));
             outcome
         }
         Some(started) => outcome.and(started.end()),
@@ -208,7 +211,7 @@ impl Started {
         let words = read_text(&self.words, MAX_LAST_WORDS_LEN).unwrap_or_default();
         let last = |prefix: &str| words.lines().rev().find_map(|line| line.strip_prefix(prefix));
         let message = last("error: ").map_or_else(
-            || format!("the daemon ended at once; {} may say why", self.layout.log_file().display()),
+            || format!("the daemon ended at once; see {}", self.layout.log_file().display()),
             str::to_owned,
         );
         Failure::new(message).maybe_hint(last("hint: "))

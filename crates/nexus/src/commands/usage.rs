@@ -27,10 +27,10 @@ const MAX_SESSIONS: usize = 100;
     after_help = "Examples:\n  nexus usage\n  nexus usage --by session\n  nexus usage --days 30 --json"
 )]
 pub(crate) struct Arguments {
-    /// How many days back
+    /// Number of days to look back
     #[arg(long, default_value_t = 7, value_parser = clap::value_parser!(u16).range(1..=3660))]
     days: u16,
-    /// What to sum up by; sessions show paid calls only
+    /// What to group by; sessions show paid calls only
     #[arg(long, value_enum, default_value = "day")]
     by: By,
     /// Print JSON
@@ -94,7 +94,7 @@ pub(crate) fn run(context: &Context, arguments: &Arguments) -> Outcome {
         return output::json(&json!({ name: rows, "total": total, "today": today }));
     }
     if lines.is_empty() {
-        return output::line(&format!("no model was used in the last {} days", arguments.days));
+        return output::line(&format!("no model has been used in the last {} days", arguments.days));
     }
     let rows = lines.iter().chain([&total]).map(|line| row(line, arguments.by)).collect();
     match arguments.by {

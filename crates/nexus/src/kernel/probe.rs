@@ -21,7 +21,7 @@ pub(crate) struct StatusArguments {
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  nexus kernel ping\n  nexus kernel ping --root")]
 pub(crate) struct PingArguments {
-    /// Ask Root alone, which answers without a Kernel behind it
+    /// Ask only Root, which answers without a Kernel
     #[arg(long)]
     root: bool,
     /// Print JSON

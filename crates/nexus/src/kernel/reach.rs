@@ -62,7 +62,7 @@ pub(super) fn failure(error: &ClientError) -> Failure {
     match error {
         ClientError::Refused { code, reason } => failure.maybe_hint(advice(*code, reason)),
         ClientError::Connect(_) | ClientError::Io(_) | ClientError::Closed | ClientError::NotTheProtocol => {
-            failure.hint("the logs of both planes lie in the run folder, below root/ and kernel/")
+            failure.hint("the logs of both planes are in the run folder, under root/ and kernel/")
         }
     }
 }
@@ -74,12 +74,10 @@ pub(super) fn serve_failure(error: &ServeError) -> Failure {
 
 fn advice(code: u64, reason: &str) -> Option<&'static str> {
     match (code, reason) {
-        (201 | 202, "arming_required" | "role_required") => {
-            Some("say that you mean it: --arming --role operator")
-        }
+        (201 | 202, "arming_required" | "role_required") => Some("confirm it with --arming --role operator"),
         (102, "reserved_ws_id") => Some("root, kernel, engine and system are the planes' own names"),
         (102, _) => Some("an id has 1 to 35 letters, digits, _ and -"),
-        (500, "workspace_in_use") => Some("nexus stop ends its daemon; --stop does it on the way"),
+        (500, "workspace_in_use") => Some("nexus stop stops its daemon; --stop does so first"),
         (500, reason) if reason.starts_with("kernel_") => Some("nexus kernel serve --kernel-only starts it"),
         _ => None,
     }

@@ -11,21 +11,21 @@ use crate::output;
 /// Arguments of `nexus kernel serve`.
 #[derive(Debug, Args)]
 #[command(after_help = "\
-Prints one line on stdout when it takes requests. Decisions go to root/root.log and kernel/kernel.log
-in the run folder and, unless --quiet, to stderr. SIGTERM and Ctrl-C end it.
+Prints one line on stdout once it accepts requests. Decisions go to root/root.log and kernel/kernel.log
+in the run folder and, unless --quiet, to stderr. SIGTERM and Ctrl-C stop it.
 
 Examples:
   nexus kernel serve
   nexus kernel serve --run-dir /srv/workspaces --quiet
   nexus kernel serve --kernel-only &  nexus kernel serve --root-only")]
 pub(crate) struct Arguments {
-    /// Serve Root alone and forward to a Kernel in another process
+    /// Serve only Root and forward to a Kernel in another process
     #[arg(long, conflicts_with = "kernel_only")]
     root_only: bool,
-    /// Serve the Kernel alone
+    /// Serve only the Kernel
     #[arg(long)]
     kernel_only: bool,
-    /// Connections each plane takes at a time
+    /// Number of connections each plane accepts at a time
     #[arg(long, value_name = "N", default_value_t = DEFAULT_MAX_CONNECTIONS)]
     max_connections: usize,
     /// Write decisions to their files only

@@ -12,7 +12,7 @@ use crate::output;
 /// Arguments of `nexus kernel torture`.
 #[derive(Debug, Args)]
 #[command(after_help = "\
-Each case gets a run folder of its own that is removed afterwards; yours is not touched. Exit code 1 if
+Each case gets its own run folder, which is removed afterwards; yours is not touched. Exit code 1 if
 any case fails.
 
 Examples:
@@ -26,7 +26,7 @@ pub(crate) struct Arguments {
     /// Run only cases whose name contains this
     #[arg(long, value_name = "TEXT", default_value = "")]
     only: String,
-    /// Make the temporary folders here
+    /// Create the temporary folders here
     #[arg(long, value_name = "FOLDER")]
     dir: Option<PathBuf>,
 }
@@ -59,5 +59,9 @@ pub(super) fn run(arguments: &Arguments) -> Outcome {
         return Err(Failure::new(format!("{failed} cases failed")));
     }
     // A filter that matches nothing proves nothing.
-    if passed == 0 { Err(Failure::new(format!("no case is named {:?}", arguments.only))) } else { Ok(()) }
+    if passed == 0 {
+        Err(Failure::new(format!("no case name contains {:?}", arguments.only)))
+    } else {
+        Ok(())
+    }
 }

@@ -25,11 +25,11 @@ pub(crate) struct Arguments {
 /// What can be done with workspaces.
 #[derive(Debug, Subcommand)]
 pub(crate) enum WsCommand {
-    /// Make a workspace; the owner of this machine's account acts as armed operator
+    /// Create a workspace; the user running the command acts as armed operator
     Create(CreateArguments),
-    /// Name all workspaces
+    /// List all workspaces
     List(ListArguments),
-    /// Remove a workspace with all it holds; needs --arming --role operator
+    /// Remove a workspace and everything in it; needs --arming --role operator
     Destroy(DestroyArguments),
 }
 
@@ -37,12 +37,12 @@ pub(crate) enum WsCommand {
 #[derive(Debug, Args)]
 #[command(after_help = "Example:\n  nexus ws create testws --init")]
 pub(crate) struct CreateArguments {
-    /// Its id: 1 to 35 letters, digits, _ and -
+    /// Workspace id: 1 to 35 letters, digits, _ and -
     id: String,
-    /// Make a Nexus workspace inside, for `nexus start --ws`
+    /// Also create a Nexus workspace in it, for `nexus start --ws`
     #[arg(long)]
     init: bool,
-    /// Accepted for symmetry; creating arms itself
+    /// Accepted for symmetry; creating is always armed
     #[arg(long)]
     arming: bool,
     /// Act in this role
@@ -66,7 +66,7 @@ pub(crate) struct ListArguments {
 #[derive(Debug, Args)]
 #[command(after_help = "Example:\n  nexus ws destroy testws --arming --role operator")]
 pub(crate) struct DestroyArguments {
-    /// Its id
+    /// Workspace id
     id: String,
     /// Enable this privileged operation
     #[arg(long)]
@@ -74,7 +74,7 @@ pub(crate) struct DestroyArguments {
     /// Act in this role
     #[arg(long, value_enum, default_value_t = RoleWord::User)]
     role: RoleWord,
-    /// Stop a daemon that runs in it first
+    /// First stop a daemon running in it
     #[arg(long)]
     stop: bool,
     /// Print the answer as JSON
@@ -85,11 +85,11 @@ pub(crate) struct DestroyArguments {
 /// The roles there are, as words.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum RoleWord {
-    /// Nobody in particular
+    /// No role
     None,
     /// A user
     User,
-    /// Somebody who runs the machine's workspaces
+    /// An operator of the machine's workspaces
     Operator,
     /// The system itself
     System,
@@ -135,7 +135,7 @@ fn create(run_dir: &RunDir, arguments: &CreateArguments) -> Outcome {
     output::line(&if answer["created"] == true {
         format!("created {id}")
     } else {
-        format!("{id} exists already, nothing changed")
+        format!("{id} already exists; nothing changed")
     })
 }
 
@@ -166,7 +166,7 @@ fn destroy(run_dir: &RunDir, arguments: &DestroyArguments) -> Outcome {
     output::line(&if answer["destroyed"] == true {
         format!("destroyed {id}")
     } else {
-        format!("{id} was not there")
+        format!("{id} did not exist")
     })
 }
 

@@ -71,7 +71,7 @@ impl Questions {
         match show {
             Show::Question { id, summary } => {
                 let begins = untrusted::beginning(summary, HINT_COLUMNS, "Enter shows it");
-                let line = format!("waits for your consent (Enter to answer): {begins}");
+                let line = format!("waiting for your consent (Enter to answer): {begins}");
                 self.open.push_back(Question { id: id.clone(), summary: summary.clone() });
                 (typing && self.put.is_none()).then_some(line)
             }

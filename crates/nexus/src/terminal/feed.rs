@@ -19,7 +19,7 @@ const MAX_STREAM_LEN: usize = 1024 * 1024;
 
 /// Said when a conversation begins anew.
 const RESET_LINE: &str =
-    "the conversation begins anew; what was said stays in the history (nexus sessions compactions)";
+    "the conversation starts afresh; what was said stays in the history (nexus sessions compactions)";
 
 /// Manager tools that show in other lines already.
 const QUIET_TOOLS: &[&str] = &["agent_send", "wait", "get_agent_status"];
@@ -312,9 +312,11 @@ impl Feed {
 
 fn compacted_line(turns: u64) -> String {
     match turns {
-        0 => "long results are shown shortened from here on".to_owned(),
-        1 => "1 earlier turn is summed up from here on (nexus sessions compactions)".to_owned(),
-        several => format!("{several} earlier turns are summed up from here on (nexus sessions compactions)"),
+        0 => "long results are shortened from here on".to_owned(),
+        1 => "1 earlier turn is summarised from here on (nexus sessions compactions)".to_owned(),
+        several => {
+            format!("{several} earlier turns are summarised from here on (nexus sessions compactions)")
+        }
     }
 }
 

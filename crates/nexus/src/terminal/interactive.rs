@@ -120,7 +120,7 @@ impl Talk {
                 }
                 _ = interrupt.recv() => self.stop_turn().await,
                 () = sleep_until(prompt_at) => {
-                    self.screen.notice("workers go on; you can write meanwhile");
+                    self.screen.notice("workers are still running; you can keep writing");
                     Next::Prompt
                 }
                 _ = terminate.recv() => return Err(Failure::interrupted()),
@@ -163,7 +163,7 @@ impl Talk {
     /// Carries an answer to the daemon.
     async fn consent(&mut self, id: &str, agrees: bool) {
         match self.link.answer(id, agrees).await {
-            Ok(()) => self.screen.notice(if agrees { "allowed, this once" } else { "not allowed" }),
+            Ok(()) => self.screen.notice(if agrees { "allowed this once" } else { "not allowed" }),
             Err(failure) => self.complain(&failure),
         }
     }
@@ -217,7 +217,7 @@ impl Talk {
                 Next::Prompt
             }
             Typed::Unknown => {
-                self.screen.notice("no such command; /help lists them");
+                self.screen.notice("unknown command; /help lists the commands");
                 Next::Prompt
             }
         }
@@ -232,7 +232,7 @@ impl Talk {
         if self.farewells >= 2 {
             return Next::Leave;
         }
-        self.screen.notice("Ctrl-C again, or Ctrl-D, leaves");
+        self.screen.notice("press Ctrl-C again or Ctrl-D to exit");
         Next::Prompt
     }
 
@@ -306,7 +306,7 @@ impl Talk {
                     }
                 }
             }
-            Some(Signal::Lost) => self.screen.notice("the daemon has gone; waiting for it to come back"),
+            Some(Signal::Lost) => self.screen.notice("the daemon has stopped; waiting for it to come back"),
             Some(Signal::Back) => {
                 self.screen.notice("the daemon is back");
                 self.catch_up().await;
@@ -382,7 +382,7 @@ impl Talk {
 
     async fn show_trace(&mut self) {
         let Some(request) = self.last.clone() else {
-            self.screen.notice("nothing was said yet");
+            self.screen.notice("nothing has been said yet");
             return;
         };
         match self.link.request(&request).await {

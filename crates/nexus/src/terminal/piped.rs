@@ -157,7 +157,7 @@ impl Exchange {
         loop {
             tokio::select! {
                 waited = &mut current.waited => {
-                    let waited = waited.map_err(|_| Failure::new("the wait for an answer broke off"))??;
+                    let waited = waited.map_err(|_| Failure::new("waiting for an answer was interrupted"))??;
                     self.trail(&mut current).await?;
                     return self.conclude(&waited);
                 }
@@ -203,7 +203,7 @@ impl Exchange {
             Some(Signal::Event(event)) => event,
             Some(Signal::Lost) => {
                 self.gone = true;
-                output::remark("the daemon has gone; waiting for it to come back");
+                output::remark("the daemon has stopped; waiting for it to come back");
                 return Ok(());
             }
             Some(Signal::Back) => {
@@ -266,7 +266,7 @@ impl Exchange {
             }
             (Show::Notice(text), Style::Transcript) => output::line(&format!("  · {text}")),
             (Show::Question { id, summary }, Style::Transcript) => {
-                output::line("  · waits for your consent")?;
+                output::line("  · waiting for your consent")?;
                 let columns = output::terminal_width().map(|columns| usize::from(columns).saturating_sub(4));
                 for row in untrusted::rows(summary, columns) {
                     output::line(&format!("    {row}"))?;
@@ -282,12 +282,13 @@ impl Exchange {
 fn out_of_time(gone: bool, request: &RequestId) -> Outcome {
     let minutes = AFTER_END.as_secs() / 60;
     if gone {
-        return Err(Failure::new(format!("no answer within {minutes} minutes, and no daemon runs")).hint(
-            format!("nexus start takes the message up again; nexus trace {request} shows what came of it"),
-        ));
+        return Err(Failure::new(format!("no answer within {minutes} minutes, and no daemon is running"))
+            .hint(format!(
+                "nexus start resumes the message; nexus trace {request} shows what became of it"
+            )));
     }
-    output::remark(&format!("still at work after {minutes} minutes"));
-    output::remark(&format!("hint: nexus trace {request} shows where it stands"));
+    output::remark(&format!("still working after {minutes} minutes"));
+    output::remark(&format!("hint: nexus trace {request} shows how far it has got"));
     Ok(())
 }
 
@@ -386,7 +387,7 @@ fn read_message(input: &mut impl BufRead) -> Result<Option<String>, Failure> {
     }
     if bytes.len() > MAX_MESSAGE_LEN {
         return Err(Failure::new(format!("a line of standard input is longer than {MAX_MESSAGE_LEN} bytes"))
-            .hint("put long text into a file under home/ and ask the assistant to read it"));
+            .hint("put long text in a file under home/ and ask the assistant to read it"));
     }
     String::from_utf8(bytes).map(Some).map_err(|_| Failure::new("standard input is not UTF-8"))
 }

@@ -5,7 +5,7 @@
 pub(crate) enum Slash {
     /// Say what can be typed.
     Help,
-    /// Show what happened with the last message.
+    /// Show what happened to the last message.
     Trace,
     /// Sum up the earlier turns.
     Compact,
@@ -22,15 +22,15 @@ pub(crate) const CONFIGURED: &str = "default";
 
 const NAMES: &[(&str, Slash, &str)] = &[
     ("/help", Slash::Help, "this list"),
-    ("/trace", Slash::Trace, "what happened with the last message, stage by stage"),
-    ("/compact", Slash::Compact, "sum up what was said so far, to make room"),
-    ("/reset", Slash::Reset, "begin anew; what was said stays in the history"),
+    ("/trace", Slash::Trace, "what happened to the last message, stage by stage"),
+    ("/compact", Slash::Compact, "summarise what was said so far, to make room"),
+    ("/reset", Slash::Reset, "start afresh; what was said stays in the history"),
     (
         "/model",
         Slash::Model,
-        "the model chosen here; with a name, choose it; with `default`, the configured one",
+        "show the model chosen here; with a name, choose it; with `default`, use the configured one",
     ),
-    ("/quit", Slash::Quit, "leave (Ctrl-D does too)"),
+    ("/quit", Slash::Quit, "exit (so does Ctrl-D)"),
 ];
 
 /// What a typed line is.
@@ -85,9 +85,9 @@ pub(crate) fn help() -> Vec<String> {
     let mut lines: Vec<String> =
         NAMES.iter().map(|(name, _, meaning)| format!("{name:<9} {meaning}")).collect();
     lines.push(
-        "Alt-Enter, or \\ at the end of a line, goes on in a new line; pasted text stays one message".into(),
+        "Alt-Enter, or \\ at the end of a line, starts a new line; pasted text stays one message".into(),
     );
-    lines.push("Ctrl-C stops what the assistant is doing; twice at an empty prompt leaves".into());
+    lines.push("Ctrl-C stops what the assistant is doing; pressing it twice at an empty prompt exits".into());
     lines
 }
 

@@ -139,7 +139,7 @@ fn the_documented_template_is_asked_about_run_switched_and_confined() {
         "{listed}"
     );
     let info = workspace.nexus(&["automation", "info", "clock"]).ok().stdout;
-    assert!(info.contains("(changed; it does not run until it is registered again)"), "{info}");
+    assert!(info.contains("(changed; it will not run until it is registered again)"), "{info}");
     let removed = workspace.nexus(&["automation", "remove", "memory-reader"]);
     assert_eq!(removed.code(), Some(1), "{removed:?}");
     workspace.nexus(&["automation", "remove", "clock"]).ok();

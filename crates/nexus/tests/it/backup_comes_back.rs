@@ -132,10 +132,10 @@ fn a_message_nobody_had_begun_to_answer_waits_for_consent_in_the_copy() {
         let waited = daemon.get(&format!("/api/chat/wait?request={request}&timeoutMs=100")).json();
         assert_eq!(waited["quiescent"], false, "{place}: {waited}");
         let doctor = copy.nexus(&["doctor", "--json"]).json();
-        assert!(doctor.to_string().contains("wait for your consent"), "{doctor}");
+        assert!(doctor.to_string().contains("waiting for your consent"), "{doctor}");
         let status = copy.nexus(&["status"]).ok().stdout;
         assert!(
-            status.contains("1 waiting for you, 1 of it a message this restored copy holds back"),
+            status.contains("1 waiting for you, 1 of them a message held back after the restore"),
             "{status}"
         );
         let status = copy.nexus(&["status", "--json"]).json();

@@ -33,7 +33,7 @@ fn a_workspace_is_bound_seen_at_work_and_unbound() {
     assert!(!workspace.path(".mcp.json").exists(), "a dry run writes nothing");
 
     let bound = workspace.nexus(&["bindings", "--project", &root, "claude-code"]).ok();
-    assert!(bound.stdout.contains("Still yours to do:"), "{}", bound.stdout);
+    assert!(bound.stdout.contains("Left for you to do:"), "{}", bound.stdout);
     let imports = workspace.file("CLAUDE.md");
     for import in ["@AGENTS.md", "@state/agents/atlas/SOUL.md", "@state/user/IDENTITY.md"] {
         assert!(imports.contains(import), "{imports}");

@@ -74,15 +74,15 @@ fn a_conversation_is_summed_up_and_begun_anew_from_the_prompt() {
         daemon.get(&format!("/api/chat/wait?request={request}&timeoutMs=30000"));
     }
     terminal.press("/compact\r");
-    terminal.wait_for_prompt_after("summed up from here on");
+    terminal.wait_for_prompt_after("summarised from here on");
     terminal.press("/compact\r");
     terminal.wait_for_prompt_after("nothing to compact");
     // The command from elsewhere shows here; the one from here shows once.
     workspace.nexus(&["sessions", "reset", "dm:entity-owner"]).ok();
-    terminal.wait_for("the conversation begins anew", 1);
+    terminal.wait_for("the conversation starts afresh", 1);
     terminal.press("/new\r");
-    terminal.wait_for_prompt_after("the conversation begins anew already");
-    assert_eq!(terminal.seen().matches("summed up from here on").count(), 1, "{}", terminal.seen());
+    terminal.wait_for_prompt_after("the conversation starts afresh already");
+    assert_eq!(terminal.seen().matches("summarised from here on").count(), 1, "{}", terminal.seen());
     terminal.press("/help\r");
     terminal.wait_for_prompt_after("/reset");
     // A model for what follows, and back; a name nobody knows is refused with the message.
@@ -151,7 +151,7 @@ fn consent_is_asked_while_a_turn_waits_for_it() {
     terminal.wait_for("2│ echo the-typed-yes", 1);
     terminal.wait_for("Allow this? [y/N]", 1);
     terminal.press("y\r");
-    terminal.wait_for("allowed, this once", 1);
+    terminal.wait_for("allowed this once", 1);
     terminal.wait_for_prompt_after("It is done.");
     assert_eq!(scripted.results("typed-yes"), ["the-typed-yes\n"]);
     // Enter alone is a no.

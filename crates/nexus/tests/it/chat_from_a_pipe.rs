@@ -74,6 +74,6 @@ fn a_daemon_that_goes_and_comes_back_is_told_of() {
     });
     assert_eq!(finished.code(), Some(0), "{finished:?}");
     assert!(finished.stdout.contains("answered in the second life"), "{finished:?}");
-    let said = "the daemon has gone; waiting for it to come back";
+    let said = "the daemon has stopped; waiting for it to come back";
     assert_eq!(finished.stderr.matches(said).count(), 1, "{finished:?}");
 }

@@ -63,7 +63,7 @@ fn a_file_with_a_slip_and_no_token_is_mended_by_what_the_hints_say() {
     let refused = workspace.nexus(&["config", "list"]);
     assert!(refused.stderr.contains("runtime.port"), "{refused:?}");
     let mended = workspace.nexus(&["config", "set", "runtime.port", "18801"]).ok();
-    assert!(mended.stderr.contains("had no token and has one now"), "{mended:?}");
+    assert!(mended.stderr.contains("had no token; it has one now"), "{mended:?}");
     assert_eq!(workspace.nexus(&["config", "get", "runtime.port"]).ok().stdout, "18801\n");
     assert!(workspace.token().len() >= 48);
     assert!(workspace.nexus(&["config", "set", "runtime.port", "18802"]).ok().stderr.is_empty());

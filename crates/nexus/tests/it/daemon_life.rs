@@ -162,7 +162,7 @@ fn a_stop_that_waits_says_why_and_a_second_one_ends_the_wait() {
         first.join().unwrap()
     });
     let first = first.ok();
-    assert!(first.stderr.contains("waiting for turns that are under way"), "{first:?}");
+    assert!(first.stderr.contains("for turns in progress"), "{first:?}");
     assert!(daemon.wait_for_end(SOON).success());
     gate.open();
 }

@@ -74,7 +74,7 @@ fn a_question_waits_until_the_owner_answers_on_the_command_line() {
         "answered once"
     );
     assert_eq!(workspace.nexus(&["approvals", "show", "nobody"]).code(), Some(3));
-    assert_eq!(workspace.nexus(&["approvals", "list"]).ok().stdout, "nothing waits for your consent\n");
+    assert_eq!(workspace.nexus(&["approvals", "list"]).ok().stdout, "nothing is waiting for your consent\n");
 }
 
 #[test]
@@ -349,7 +349,7 @@ fn tokens_are_made_shown_once_and_ended_on_the_command_line() {
     assert_eq!(workspace.nexus(&["tokens", "revoke", second_id]).ok().stdout, format!("{second_id} ended\n"));
     assert_eq!(call_as(&daemon, second, "sessions.list", &json!({})).status, 401);
     assert_eq!(workspace.nexus(&["tokens", "revoke", second_id]).code(), Some(3));
-    assert_eq!(workspace.nexus(&["tokens", "list"]).ok().stdout, "no token was given out\n");
+    assert_eq!(workspace.nexus(&["tokens", "list"]).ok().stdout, "no tokens have been issued\n");
     let all = workspace.nexus(&["tokens", "list", "--all", "--json"]).json();
     assert_eq!(all["tokens"].as_array().map(Vec::len), Some(2), "{all}");
     // Plain text goes to stdout alone, for `TOKEN=$(nexus tokens create …)`.

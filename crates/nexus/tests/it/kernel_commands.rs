@@ -24,14 +24,14 @@ fn the_life_of_a_workspace(workspace: &Workspace) {
     assert_eq!((&manifest["ws_id"], &manifest["owner_role"]), (&json!("testws"), &json!("operator")));
     assert_eq!(
         workspace.nexus(&["kernel", "ws", "create", "testws"]).ok().stdout,
-        "testws exists already, nothing changed\n"
+        "testws already exists; nothing changed\n"
     );
     assert_eq!(workspace.nexus(&["ws", "list"]).ok().stdout, "testws\n");
     let refused = workspace.nexus(&["kernel", "ws", "destroy", "testws"]);
     assert_eq!(refused.code(), Some(1), "{refused:?}");
     assert_eq!(
         refused.stderr,
-        "error: refused with code 202: role_required\nhint: say that you mean it: --arming --role operator\n"
+        "error: refused with code 202: role_required\nhint: confirm it with --arming --role operator\n"
     );
     let unarmed = workspace.nexus(&["kernel", "ws", "destroy", "testws", "--role", "operator"]);
     assert!(unarmed.stderr.starts_with("error: refused with code 201: arming_required"), "{unarmed:?}");

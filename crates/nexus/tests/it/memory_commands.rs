@@ -60,7 +60,10 @@ fn memory_is_asked_added_to_and_made_to_forget_beside_a_daemon() {
     assert!(stats["facts"].as_u64().unwrap() >= 3 && stats["turns"].as_u64().unwrap() >= 8, "{stats}");
     let changes = workspace.nexus(&["memory", "changes", "--json"]).json();
     assert_eq!(changes["items"][0]["id"], added["id"], "{changes}");
-    assert_eq!(workspace.nexus(&["memory", "changes", "--untrusted"]).ok().stdout, "nothing was learnt\n");
+    assert_eq!(
+        workspace.nexus(&["memory", "changes", "--untrusted"]).ok().stdout,
+        "nothing has been learned yet\n"
+    );
 
     // The fact alone: its source stays, and is named.
     let fact = changes["items"]
@@ -230,7 +233,7 @@ fn an_evaluation_takes_data_as_people_have_it_and_names_what_it_cannot_take() {
     let kettles = found[2]["ranked"].as_array().unwrap();
     assert_eq!(kettles.iter().filter(|id| **id == "d3").count(), 1, "{found:?}");
     assert_eq!((&found[3]["ranked"], &found[4]["ranked"]), (&json!([]), &json!([])));
-    assert!(eval(0).stderr.contains("there already"));
+    assert!(eval(0).stderr.contains("already exists"));
 
     put("docs", "");
     eval(1).ok();

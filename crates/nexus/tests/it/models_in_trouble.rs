@@ -99,7 +99,7 @@ fn every_kind_of_trouble_ends_in_words_and_the_next_message_is_served() {
         assert!(text.contains("rests for another"), "{text}");
         assert_eq!(server.asked().len(), asked, "a resting credential is not used");
         let listed = workspace.nexus(&["credential", "list"]).ok().stdout;
-        assert!(listed.contains("cooldown") && listed.contains("rests until "), "{listed}");
+        assert!(listed.contains("cooldown") && listed.contains("paused until "), "{listed}");
         assert!(listed.contains(" after auth × "), "{listed}");
         daemon.stop();
     }

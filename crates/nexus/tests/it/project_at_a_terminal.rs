@@ -75,7 +75,7 @@ fn wide_letters_circles_and_many_dependencies_stay_in_eighty_columns() {
     let lines: Vec<&str> = graph.lines().filter(|line| !line.ends_with("Dig  @engineer")).collect();
     insta::assert_snapshot!(lines.join("\n"), @r"
     └─ [ ] 34 納屋を緑色に塗…  @engineer  (also after 5, 6, 7, 8, 9, 10 and 23 more)
-    [ ] 35 納屋を緑色に塗り替えて屋根も…  @engineer  (after 99, which is not there)
+    [ ] 35 納屋を緑色に塗り替えて屋根も…  @engineer  (after 99, which does not exist)
     [ ] 1 Round  @engineer  (after 3)
     └─ [ ] 2 About  @engineer
        └─ [ ] 3 Again  @engineer

@@ -197,7 +197,7 @@ fn memory_that_all_three_limits_agree_on_goes_as_one_commit() {
     assert_eq!(git(&["rev-list", "--count", "HEAD"]).trim(), "1");
     let removed = text(&gc(&limits("30", "3", "1")));
     assert!(
-        removed.starts_with("removed .nexus/memory/old-once.md\nto have them again: git checkout "),
+        removed.starts_with("removed .nexus/memory/old-once.md\nto restore them: git checkout "),
         "{removed}"
     );
     assert_eq!(git(&["show", "--name-status", "--format=", "HEAD"]), "D\t.nexus/memory/old-once.md\n");

@@ -400,7 +400,7 @@ fn the_guide_carries_out_a_cycle_in_its_simple_form_and_says_where_projects_are(
     let shown = chat(&workspace, root, "[m:gc]");
     assert!(shown.contains(&format!("- {name}: never seen being read")), "{shown}");
     let removed = chat(&workspace, root, &format!("[m:gc] {name}"));
-    assert!(removed.contains("to have them again: git checkout"), "{removed}");
+    assert!(removed.contains("to restore them: git checkout"), "{removed}");
     assert!(!root.join(".nexus/memory").join(name).exists());
     assert_eq!(
         git(root, &["show", "--name-status", "--format=", "HEAD"]),

@@ -118,7 +118,7 @@ fn by_hand_after_the_running_turn_and_back_again() {
     say(&daemon, "sheep 7.");
     assert!(server.asked().last().unwrap().contains("sheep 0."));
     let anew = workspace.nexus(&["sessions", "reset", "chat:sheep"]).ok();
-    assert!(anew.stdout.contains("begins anew") && anew.stdout.contains("nexus sessions undo"), "{anew:?}");
+    assert!(anew.stdout.contains("starts afresh") && anew.stdout.contains("nexus sessions undo"), "{anew:?}");
     say(&daemon, "sheep 8.");
     let last = server.asked().pop().unwrap();
     assert!(last.contains("sheep 8.") && !last.contains("sheep 7.") && !last.contains("They counted"));

@@ -88,7 +88,7 @@ fn what_a_tainted_run_wrote_taints_whoever_reads_it() {
     let told = worker_taint(&stage.scripted, &done.request);
     assert!(told.contains("home/report.md") && told.contains("/page"), "{told}");
     let text = stage.scripted.workspace.nexus(&["trace", &done.request]).ok().stdout;
-    assert!(text.contains("tainted   it has read the file home/report.md"), "{text}");
+    assert!(text.contains("tainted   by reading the file home/report.md"), "{text}");
     stage.taints("chat:grep", json!(["grep", {"pattern": "diary"}]));
     stage.taints("chat:named", bash("wc -l report.md"));
     stage.taints("chat:shown", bash("cat notes/*"));

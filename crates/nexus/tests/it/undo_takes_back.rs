@@ -14,7 +14,7 @@ fn a_run_is_taken_back_and_kept_from_overwriting() {
         workspace.write("home/old.txt", "to be deleted\n");
     });
     let workspace = &scripted.workspace;
-    assert_eq!(workspace.nexus(&["undo", "--list"]).ok().stdout, "no run changed files yet\n");
+    assert_eq!(workspace.nexus(&["undo", "--list"]).ok().stdout, "no run has changed any files yet\n");
     assert_eq!(workspace.nexus(&["undo"]).code(), Some(3));
     let done = scripted.work(&json!([
         ["edit", {"path": "notes.md", "old": "two", "new": "2"}],

@@ -47,7 +47,7 @@ fn status_reports_a_workspace_that_sleeps() {
         config["agent"]["model"] = serde_json::json!("ollama/llama3.2");
     });
     assert_eq!(workspace.nexus(&["status", "--json"]).json()["model"], "ollama/llama3.2");
-    assert!(workspace.nexus(&["status"]).ok().stdout.contains("ollama/llama3.2, once it runs"));
+    assert!(workspace.nexus(&["status"]).ok().stdout.contains("ollama/llama3.2, once the daemon is running"));
 }
 
 #[test]

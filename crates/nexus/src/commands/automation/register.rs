@@ -19,51 +19,51 @@ use crate::output;
 /// Arguments of `nexus automation register`.
 #[derive(Debug, Args)]
 #[command(after_help = "\
-The file must lie in the workspace's automations folder and be executable. You are shown what it is and asked; with
---yes it is taken as it is. A file that changes later does not run until it is registered again.
+The file must be in the workspace's automations folder and be executable. You are shown what it is and asked to agree; with
+--yes it is registered as it is. A file that changes later does not run until it is registered again.
 
 Examples:
   nexus automation register greet automations/greet --hook-point runAutomations --blocking
   nexus automation register tally automations/tally.py --hook-point after:runAgent --own-folder --yes")]
 pub(super) struct Arguments {
-    /// What to call it
+    /// Name of the automation
     name: String,
     /// The file, in the workspace's automations folder
     script: PathBuf,
-    /// Where it runs, such as runAutomations, worker:pre_execution or after:runAgent
+    /// Hook point at which it runs, such as runAutomations, worker:pre_execution or after:runAgent
     #[arg(long, value_name = "POINT", value_parser = hook_point)]
     hook_point: HookPoint,
-    /// Whoever reaches the hook point waits for it, and reads what it adds
+    /// Wait for it at the hook point and use what it adds
     #[arg(long)]
     blocking: bool,
-    /// It runs until it did something once
+    /// Run it until it has acted once
     #[arg(long)]
     once: bool,
-    /// Longest it may take, in milliseconds
+    /// Time limit in milliseconds
     #[arg(long, value_name = "MS")]
     timeout_ms: Option<u64>,
-    /// It gets a folder state/workspace/NAME that stays
+    /// Give it a permanent folder state/workspace/NAME
     #[arg(long)]
     own_folder: bool,
-    /// An automation whose folder it is told about; may be given more than once
+    /// Another automation whose folder it is told about; may be repeated
     #[arg(long = "peer", value_name = "NAME")]
     peers: Vec<String>,
-    /// A model thinks about its work now and then, and keeps what it learns in its folder
+    /// Have a model review its work now and then and keep lessons in its folder
     #[arg(long, requires = "own_folder")]
     self_improvement: bool,
-    /// It may use the network
+    /// Allow it to use the network
     #[arg(long)]
     network: bool,
-    /// What it does, for people
+    /// Description for people
     #[arg(long, value_name = "TEXT", default_value = "")]
     description: String,
     /// Conditions on who and what, as JSON: {"principal": {"type": "owner"}}
     #[arg(long, value_name = "JSON")]
     triggers: Option<String>,
-    /// Settings handed to it each time, as JSON
+    /// Settings passed to it each time, as JSON
     #[arg(long, value_name = "JSON")]
     config: Option<String>,
-    /// Take it as it is, without being asked
+    /// Register it as it is without asking
     #[arg(long)]
     yes: bool,
     /// Print JSON
@@ -82,15 +82,15 @@ fn hook_point(name: &str) -> Result<HookPoint, String> {
 pub(super) fn run(context: &Context, arguments: &Arguments) -> Outcome {
     let layout = context.existing()?;
     if !standing(&layout).is_trusted() {
-        return Err(Failure::new("this workspace is not trusted here, so its programs would not run")
-            .hint("nexus trust, after a look at it"));
+        return Err(Failure::new("this workspace is not trusted, so its programs would not run")
+            .hint("review it, then run nexus trust"));
     }
     let registration = registration(arguments)?;
     let program = check(&layout, &registration)
         .map_err(|error| Failure::caused(&error).maybe_hint(error.hint().as_deref()))?;
     if !arguments.yes && !agreed(arguments, &program)? {
         return Err(Failure::new(format!("{} is not registered", arguments.name))
-            .hint(format!("look at {} and say --yes", program.path)));
+            .hint(format!("review {} and repeat the command with --yes", program.path)));
     }
     let wanted = AutomationRegister {
         name: registration.name.clone(),
@@ -121,7 +121,7 @@ fn registration(arguments: &Arguments) -> Result<Registration, Failure> {
         text.as_deref()
             .map(serde_json::from_str)
             .transpose()
-            .map_err(|error| Failure::new(format!("--{name} is no JSON: {error}")).exit(Exit::Usage))
+            .map_err(|error| Failure::new(format!("--{name} is not valid JSON: {error}")).exit(Exit::Usage))
     };
     Ok(Registration {
         name: arguments.name.clone(),
@@ -143,7 +143,7 @@ fn registration(arguments: &Arguments) -> Result<Registration, Failure> {
 fn show(program: &Program) -> Outcome {
     output::line(&format!("file         {} ({} bytes)", visible::line(&program.path), program.size))?;
     output::line(&format!("hash         {}", program.hash))?;
-    let runs = program.interpreter.as_deref().unwrap_or("the machine itself");
+    let runs = program.interpreter.as_deref().unwrap_or("the operating system directly");
     output::line(&format!("run by       {}", visible::line(runs)))
 }
 
@@ -156,7 +156,7 @@ fn agreed(arguments: &Arguments, program: &Program) -> Result<bool, Failure> {
     if !output::stdin_is_terminal() || !output::stdout_is_terminal() {
         return Ok(false);
     }
-    output::remark_part("Let this program run whenever that point is reached? [y/N] ");
+    output::remark_part("Let this program run whenever that hook point is reached? [y/N] ");
     let mut answer = String::new();
     std::io::stdin()
         .lock()

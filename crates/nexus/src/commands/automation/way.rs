@@ -51,7 +51,9 @@ impl Way {
             return Ok(Self::Daemon(context.client()?));
         }
         let lock = HeldLock::acquire(&layout.lock()).map_err(|error| match error {
-            LockError::Held { .. } => Failure::new("a daemon is just starting").hint("try again in a moment"),
+            LockError::Held { .. } => {
+                Failure::new("the daemon is still starting").hint("try again in a moment")
+            }
             LockError::File(error) => Failure::caused(&error),
         })?;
         let store =
@@ -101,7 +103,7 @@ impl Way {
             Self::Files { store, .. } => {
                 let on = method == Method::AutomationsEnable;
                 let status = if on { AutomationStatus::Active } else { AutomationStatus::Disabled };
-                let reason = (!on).then_some("switched off by its owner");
+                let reason = (!on).then_some("disabled by the owner");
                 let known = store
                     .runtime()
                     .set_automation_status_blocking(&named.id, status, reason)
@@ -139,7 +141,7 @@ impl Way {
                 let outcome = found(store, name).and_then(|row| {
                     if row.definition.bundled {
                         return Err(Failure::new(format!("{name} comes with Nexus and cannot be removed"))
-                            .hint(format!("nexus automation disable {name} switches it off for good")));
+                            .hint(format!("nexus automation disable {name} disables it permanently")));
                     }
                     wait(store.runtime().remove_automation(name))?.map_err(|error| store_failure(&error))
                 });
@@ -175,13 +177,13 @@ impl Way {
 fn try_out(layout: &Layout, row: Automation, data: Option<Value>) -> Result<Value, Failure> {
     let name = row.definition.name.clone();
     if row.definition.script_path.starts_with("builtin:") {
-        return Err(Failure::new(format!("{name} works inside a daemon, and none is running"))
-            .hint("nexus start runs one")
+        return Err(Failure::new(format!("{name} needs a running daemon"))
+            .hint("nexus start starts one")
             .exit(Exit::Missing));
     }
     if !standing(layout).is_trusted() {
-        return Err(Failure::new("this workspace is not trusted here, so its programs are not run")
-            .hint("nexus trust, after a look at it"));
+        return Err(Failure::new("this workspace is not trusted, so its programs are not run")
+            .hint("review it, then run nexus trust"));
     }
     let home = crate::context::home().unwrap_or_else(|| PathBuf::from("/nonexistent"));
     let programs = Programs::new(layout.clone(), home, Arc::new(Redactor::new()));
@@ -212,7 +214,7 @@ fn found(store: &Store, name: &str) -> Result<Automation, Failure> {
 
 fn missing(name: &str) -> Failure {
     Failure::new(format!("no automation {name:?}"))
-        .hint("nexus automation list shows those there are")
+        .hint("nexus automation list shows the existing ones")
         .exit(Exit::Missing)
 }
 

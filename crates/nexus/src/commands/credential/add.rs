@@ -22,16 +22,16 @@ const MAX_INPUT_LEN: u64 = 128 * 1024;
 /// Arguments of `nexus credential add`.
 #[derive(Debug, Args)]
 #[command(after_help = "\
-The secret itself is read from standard input, or typed unseen when that is a terminal. It is kept in the
+The secret itself is read from standard input, or typed without echo at a terminal. It is kept in the
 platform's keychain, or, where there is none, in a file sealed under a key outside the workspace
-(NEXUS_KEY_FILE, or ~/.local/state/nexus/keys). With --env, --file or --command only the place is remembered.
+(NEXUS_KEY_FILE, or ~/.local/state/nexus/keys). With --env, --file or --command, only the location is recorded.
 
 Examples:
   nexus credential add anthropic < key.txt
   nexus credential add github --account work --command \"gh auth token\"
   nexus credential add openai --file ~/keys.json --json-path openai.key")]
 pub(super) struct Arguments {
-    /// The service, such as anthropic, openai, github
+    /// Name of the service, such as anthropic, openai or github
     service: String,
     /// Name of the account
     #[arg(long, default_value = "default")]
@@ -39,19 +39,19 @@ pub(super) struct Arguments {
     /// Kind of secret
     #[arg(long, value_enum, default_value_t = KindWord::ApiKey)]
     kind: KindWord,
-    /// Where to keep a secret that is read
+    /// Where to store the secret
     #[arg(long, value_enum, default_value_t = KeepWord::Auto, conflicts_with_all = ["env", "file", "command"])]
     storage: KeepWord,
-    /// Point to a variable of the daemon's environment
+    /// Use a variable of the daemon's environment
     #[arg(long, value_name = "VARIABLE", conflicts_with_all = ["file", "command"])]
     env: Option<String>,
-    /// Point to a file
+    /// Use a file
     #[arg(long, value_name = "PATH", conflicts_with = "command")]
     file: Option<PathBuf>,
-    /// Point to a command that prints the secret; no shell is involved
+    /// Use a command that prints the secret; no shell is involved
     #[arg(long, value_name = "COMMAND")]
     command: Option<String>,
-    /// Where in the file's or command's JSON the secret is
+    /// Path of the secret in the file's or command's JSON
     #[arg(long, value_name = "A.B.C")]
     json_path: Option<String>,
     /// Print JSON
@@ -140,11 +140,12 @@ fn pointer(arguments: &Arguments) -> Result<Option<Storage>, Failure> {
         return Ok(Some(Storage::File { path, format, json_path }));
     }
     if let Some(line) = &arguments.command {
-        let command = split_words(line).ok_or_else(|| usage("--command has an open quote or is empty"))?;
+        let command =
+            split_words(line).ok_or_else(|| usage("--command is empty or has an unclosed quote"))?;
         return Ok(Some(Storage::External { command, json_path }));
     }
     if json_path.is_some() {
-        return Err(usage("--json-path goes with --file or --command"));
+        return Err(usage("--json-path needs --file or --command"));
     }
     Ok(None)
 }
@@ -153,7 +154,7 @@ fn read_secret(new: &NewCredential) -> Result<SecretString, Failure> {
     let failed = |error: std::io::Error| Failure::new(format!("reading the secret: {error}"));
     let mut text = String::new();
     if output::stdin_is_terminal() {
-        output::remark_part(&format!("Secret for {}/{} (unseen): ", new.service, new.account));
+        output::remark_part(&format!("Secret for {}/{} (not shown): ", new.service, new.account));
         let hidden = HiddenInput::begin();
         let read = std::io::stdin().lock().take(MAX_INPUT_LEN).read_line(&mut text);
         drop(hidden);

@@ -40,7 +40,7 @@ pub(super) fn look(folder: &CredentialFolder, depth: Depth, consent: Consent, fo
                 output::line(&format!("imported {reference}"))?;
             }
             if matches!(consent, Consent::LookOnly) && candidates > 0 {
-                output::remark("hint: --import remembers where they are");
+                output::remark("hint: --import records where they are");
             }
             Ok(())
         }
@@ -74,11 +74,11 @@ fn show(findings: &Findings) -> Outcome {
 
 fn agreed(candidates: usize) -> Result<bool, Failure> {
     if !output::stdin_is_terminal() {
-        return Err(Failure::new("an import asks first, and there is nobody to ask")
+        return Err(Failure::new("an import asks first, and there is no terminal to ask at")
             .hint("--yes imports without asking")
             .exit(Exit::Usage));
     }
-    output::text(&format!("Remember where these {candidates} are? [y/N] "))?;
+    output::text(&format!("Record where these {candidates} are? [y/N] "))?;
     // The question ends without a line break.
     let _ = std::io::stdout().flush();
     let mut answer = String::new();

@@ -17,15 +17,15 @@ use crate::output;
 /// Arguments of `nexus credential verify`.
 #[derive(Debug, Args)]
 #[command(after_help = "\
-The question is a list of models, which costs nothing. It goes to providers.*.base_url where that is set.
-A running daemon does the test, since it is the one to use them. Without one, what only the daemon could see is
-told as not_visible and nothing is written down. Exit code 1 when a credential cannot be used.
+The test asks for a list of models, which costs nothing. It goes to providers.*.base_url where that is set.
+A running daemon does the test, because it is the one that uses them. Without one, credentials that only the daemon can see are
+reported as not_visible and nothing is recorded. Exit code 1 if a credential cannot be used.
 
 Examples:
   nexus credential verify
   nexus credential verify anthropic/default --json")]
 pub(super) struct Arguments {
-    /// Which ones; all when left out
+    /// Names of the credentials [default: all]
     name: Option<String>,
     /// Print JSON
     #[arg(long)]
@@ -58,7 +58,7 @@ pub(super) fn run(context: &Context, layout: &Layout, arguments: &Arguments) -> 
     show(&results, arguments.json)?;
     let unusable = results.iter().filter(|one| !one.is_usable()).count();
     if unusable > 0 {
-        return Err(Failure::new(format!("{unusable} of {} cannot be used now", results.len())));
+        return Err(Failure::new(format!("{unusable} of {} credentials cannot be used now", results.len())));
     }
     Ok(())
 }

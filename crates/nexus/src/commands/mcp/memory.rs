@@ -33,13 +33,12 @@ impl ToolSource for MemoryTools {
             ToolSpec {
                 name: RECALL.to_owned(),
                 description:
-                    "Search the person's long-term memory: dated facts and things said, best first. Ask \
-                              before assuming anything about the person, their projects or earlier decisions."
+                    "Search the person's long-term memory: dated facts and messages, best first. Use it before assuming anything about the person, their projects or earlier decisions."
                         .to_owned(),
                 input_schema: json!({
                     "type": "object",
                     "properties": {
-                        "query": {"type": "string", "description": "what to look for, in plain words"},
+                        "query": {"type": "string", "description": "what to look for, in plain language"},
                         "limit": {"type": "integer", "minimum": 1, "maximum": MAX_LIMIT}
                     },
                     "required": ["query"],
@@ -50,8 +49,7 @@ impl ToolSource for MemoryTools {
             ToolSpec {
                 name: REMEMBER.to_owned(),
                 description:
-                    "Keep one fact for good: a whole sentence with names and dates. For lasting things \
-                              the person said or decided, not for the state of a task."
+                    "Store one fact permanently, as a full sentence with names and dates. For lasting things the person said or decided, not for the state of a task."
                         .to_owned(),
                 input_schema: json!({
                     "type": "object",
@@ -88,7 +86,7 @@ impl ToolSource for MemoryTools {
             match done.await {
                 Ok(Ok(text)) => ToolOutput::ok(text),
                 Ok(Err(failure)) => ToolOutput::error(failure.to_string()),
-                Err(_) => ToolOutput::error("the call was cut off"),
+                Err(_) => ToolOutput::error("the call was interrupted"),
             }
         })
     }

@@ -28,13 +28,13 @@ const MAX_FILE_SIZE: u64 = 512 * 1024 * 1024;
 /// Arguments of `nexus memory eval`.
 #[derive(Debug, Args)]
 pub(super) struct Arguments {
-    /// Documents, one JSON object a line: id, ns, session_id, speaker, ts, text
+    /// Documents, one JSON object per line: id, ns, session_id, speaker, ts, text
     #[arg(long, value_name = "FILE")]
     docs: PathBuf,
-    /// Queries, one JSON object a line: id, ns, query, ts?
+    /// Queries, one JSON object per line: id, ns, query, ts?
     #[arg(long, value_name = "FILE")]
     queries: PathBuf,
-    /// Where the results go, one JSON object a line: id, ranked
+    /// Results to write, one JSON object per line: id, ranked
     #[arg(long, value_name = "FILE")]
     out: PathBuf,
     /// New folder for the store
@@ -78,7 +78,7 @@ fn name<'de, D: Deserializer<'de>>(deserializer: D) -> Result<String, D::Error> 
         Value::String(text) => Ok(text),
         Value::Number(number) => Ok(number.to_string()),
         Value::Null => Ok(String::new()),
-        other => Err(serde::de::Error::custom(format!("{other} is neither a text nor a number"))),
+        other => Err(serde::de::Error::custom(format!("{other} is neither text nor a number"))),
     }
 }
 
@@ -91,7 +91,7 @@ pub(super) fn run(arguments: &Arguments) -> Outcome {
         |mut inside| inside.next().is_some(),
     );
     if is_used {
-        return Err(Failure::new(format!("{} is there already", arguments.store.display()))
+        return Err(Failure::new(format!("{} already exists", arguments.store.display()))
             .hint("name a folder that does not exist or is empty")
             .exit(Exit::Usage));
     }
@@ -160,7 +160,7 @@ async fn answer(
     output::remark(&format!("{} documents, {asked} queries", ids.len()));
     if odd_times > 0 {
         output::remark(&format!(
-            "{odd_times} documents have no time that can be read; they count as said in their order"
+            "{odd_times} documents have no readable time; they count as said in the order given"
         ));
     }
     Ok(results)

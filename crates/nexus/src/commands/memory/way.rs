@@ -43,7 +43,9 @@ impl Way {
             return Ok(Self::Daemon(context.client()?));
         }
         let lock = HeldLock::acquire(&layout.lock()).map_err(|error| match error {
-            LockError::Held { .. } => Failure::new("a daemon is just starting").hint("try again in a moment"),
+            LockError::Held { .. } => {
+                Failure::new("the daemon is still starting").hint("try again in a moment")
+            }
             LockError::File(error) => Failure::caused(&error),
         })?;
         let store =

@@ -12,7 +12,7 @@ use crate::output::{self, Format};
 /// Arguments of `nexus project catalog`.
 #[derive(Debug, Args)]
 pub(super) struct Arguments {
-    /// A package to read instead of the catalog built in: manifest.json, agents/, skills/
+    /// A package to read instead of the built-in catalog: manifest.json, agents/, skills/
     #[arg(long, value_name = "FOLDER")]
     catalog: Option<PathBuf>,
     /// Print JSON
@@ -26,7 +26,7 @@ pub(super) fn run(arguments: &Arguments) -> Outcome {
         Some(folder) => Catalog::load(folder),
     };
     let catalog = catalog.map_err(|error| {
-        Failure::new(error.to_string()).hint("a package is used whole or not at all; take a fresh copy")
+        Failure::new(error.to_string()).hint("a package is used whole or not at all; get a fresh copy")
     })?;
     let denied = |agent: &Agent| -> Vec<&'static str> {
         let tools = denied_tools(&agent.capabilities, &catalog.vocabulary.capabilities);

@@ -18,18 +18,18 @@ use nexus_base::error::chain;
 /// Arguments of `nexus project conformance`.
 #[derive(Debug, Args)]
 pub(super) struct Arguments {
-    /// Fixture files, or folders that hold some; those built in when left out
+    /// Fixture files or folders [default: the built-in ones]
     paths: Vec<PathBuf>,
-    /// Ask this MCP server on its standard streams instead; {PROJECT} stands for the project's folder
+    /// Test this MCP server over its standard streams instead; {PROJECT} stands for the project's folder
     #[arg(long, value_name = "COMMAND")]
     server: Option<String>,
-    /// What the server calls the tools: a JSON object, or @FILE with one
+    /// The server's names for the tools: a JSON object, or @FILE with one
     #[arg(long, value_name = "JSON", requires = "server")]
     map: Option<String>,
-    /// How long the server may take for an answer
+    /// How long the server may take to answer
     #[arg(long, value_name = "SECONDS", requires = "server", default_value_t = 30, value_parser = clap::value_parser!(u64).range(1..=600))]
     patience: u64,
-    /// Fail when fewer fixtures than this were run
+    /// Fail if fewer fixtures than this were run
     #[arg(long, value_name = "N", default_value_t = 1)]
     at_least: usize,
     /// Print JSON
@@ -41,7 +41,7 @@ pub(super) fn run(arguments: &Arguments) -> Outcome {
     let fixtures = if arguments.paths.is_empty() { own() } else { load(&arguments.paths) };
     let fixtures = fixtures.map_err(|error| Failure::new(chain(&error)).exit(Exit::Failed))?;
     if fixtures.is_empty() {
-        return Err(Failure::new("no fixtures there")
+        return Err(Failure::new("no fixtures found")
             .hint("a fixture is a JSON file whose objects have a test_id")
             .exit(Exit::Missing));
     }
@@ -66,7 +66,10 @@ pub(super) fn run(arguments: &Arguments) -> Outcome {
     }
     if total - skipped < arguments.at_least {
         let ran = total - skipped;
-        return Err(Failure::new(format!("only {ran} fixtures were run, not {}", arguments.at_least)));
+        return Err(Failure::new(format!(
+            "only {ran} fixtures were run; {} are required",
+            arguments.at_least
+        )));
     }
     Ok(())
 }
@@ -116,7 +119,7 @@ fn common_folder(verdicts: &[Verdict]) -> PathBuf {
 
 fn server(command: &str, arguments: &Arguments) -> Result<Server, Failure> {
     let usage = |message: String| Failure::new(message).exit(Exit::Usage);
-    let words = words(command).ok_or_else(|| usage(format!("a quote in {command:?} does not end")))?;
+    let words = words(command).ok_or_else(|| usage(format!("unclosed quote in {command:?}")))?;
     let names = match &arguments.map {
         None => ToolNames::default(),
         Some(text) => {
@@ -125,7 +128,8 @@ fn server(command: &str, arguments: &Arguments) -> Result<Server, Failure> {
                 Some(path) => std::fs::read_to_string(path)
                     .map_err(|error| usage(format!("reading {path}: {error}")))?,
             };
-            ToolNames::parse(&text).map_err(|error| usage(format!("the map is no map: {error}")))?
+            ToolNames::parse(&text)
+                .map_err(|error| usage(format!("the tool map is not valid JSON: {error}")))?
         }
     };
     Server::new(words, names, Duration::from_secs(arguments.patience)).map_err(usage)

@@ -13,10 +13,10 @@ use crate::output::{self, Format};
 /// Arguments of `nexus project gc`.
 #[derive(Debug, Args)]
 pub(crate) struct Arguments {
-    /// Memory files to remove; without any, show how they stand
+    /// Memory files to remove; without any, show how they are used
     #[arg(value_name = "FILE")]
     files: Vec<String>,
-    /// Remove what nobody read for so many days
+    /// Remove files that nobody has read for this many days
     #[arg(
         long,
         value_name = "DAYS",
@@ -25,10 +25,10 @@ pub(crate) struct Arguments {
         conflicts_with = "files"
     )]
     unused_days: Option<u64>,
-    /// … and for so many finished cycles
+    /// … and for this many finished cycles
     #[arg(long, value_name = "CYCLES", requires = "unused_days")]
     unused_cycles: Option<u64>,
-    /// … and at most so often ever
+    /// … and that were read at most this often
     #[arg(long, value_name = "READS", requires = "unused_days")]
     most_reads: Option<u64>,
     /// Print JSON
@@ -63,7 +63,7 @@ pub(crate) fn run(project: &Project, arguments: &Arguments) -> Outcome {
     for file in &removed.files {
         output::line(&format!("removed {}", file.display()))?;
     }
-    output::line(&format!("to have them again: {}", removed.recovery))
+    output::line(&format!("to restore them: {}", removed.recovery))
 }
 
 fn show(standings: &[Standing], format: Format) -> Outcome {

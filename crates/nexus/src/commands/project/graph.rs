@@ -16,9 +16,9 @@ const MAX_DEPTH: usize = 32;
 /// Columns that a task stands further right than the one it waits for.
 const STEP: usize = 3;
 /// What the marks mean.
-const LEGEND: &str = "[x] done  [~] in progress  [>] ready  [ ] waits\n";
+const LEGEND: &str = "[x] done  [~] in progress  [>] ready  [ ] waiting\n";
 /// Why some tasks begin at the margin although they wait for something.
-const CIRCLE: &str = "Some tasks wait for each other in a circle.\n";
+const CIRCLE: &str = "Some tasks wait for each other in a cycle.\n";
 
 struct Drawing<'tasks> {
     tasks: &'tasks [Value],
@@ -109,10 +109,10 @@ impl Drawing<'_> {
         let list = |ids: &[&Value]| ids.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ");
         let gone = match (missing.as_slice(), others.len()) {
             ([], _) => String::new(),
-            ([_], 1) => ", which is not there".to_owned(),
-            ([one], _) => format!("; {one} is not there"),
-            (several, all) if several.len() == all => ", which are not there".to_owned(),
-            (several, _) => format!("; {} of them are not there", several.len()),
+            ([_], 1) => ", which does not exist".to_owned(),
+            ([one], _) => format!("; {one} does not exist"),
+            (several, all) if several.len() == all => ", which do not exist".to_owned(),
+            (several, _) => format!("; {} of them do not exist", several.len()),
         };
         let whole = format!("  ({word} {}{gone})", list(&others));
         if output::columns(&whole) <= room {
@@ -176,7 +176,7 @@ mod tests {
 │  └─ [ ] 3 Look  (also after 1, 4)
 └─ [>] 7 Plant
 [>] 4 Ask
-[ ] 8 Wait  (after 99, which is not there)
+[ ] 8 Wait  (after 99, which does not exist)
 [ ] 5 Round  (after 6)
 └─ [ ] 6 About
 
@@ -219,9 +219,9 @@ Some tasks wait for each other in a circle.
         assert_eq!(
             missing,
             [
-                "[ ] 1 T1  (after 8, 9, which are not there)",
-                "├─ [ ] 2 T2  (also after 9, which is not there)",
-                "└─ [ ] 3 T3  (also after 8, 9, which are not there)",
+                "[ ] 1 T1  (after 8, 9, which do not exist)",
+                "├─ [ ] 2 T2  (also after 9, which does not exist)",
+                "└─ [ ] 3 T3  (also after 8, 9, which do not exist)",
             ]
         );
     }

@@ -58,12 +58,12 @@ pub(super) fn status(project: &Project, format: Format) -> Outcome {
     let noun = if *cycles == 1 { "cycle" } else { "cycles" };
     let last = &history["cycles"][0];
     let latest = match last["completed_at"].as_str() {
-        Some(at) => format!(", the last on {}", moment(at)),
+        Some(at) => format!(", most recently on {}", moment(at)),
         None => String::new(),
     };
     output::line(&format!("history  {cycles} finished {noun}{latest}"))?;
     if summary["total"].as_u64().is_some_and(|total| total > 0) && summary["completed"] == summary["total"] {
-        output::remark("hint: every task is completed; nexus project close archives the cycle");
+        output::remark("hint: all tasks are completed; nexus project close archives the cycle");
     }
     Ok(())
 }

@@ -11,7 +11,7 @@ use crate::output::{self, Format, shorten, single_line};
 pub(super) fn run(reports: &Reports, id: &RequestId, format: Format, full: bool) -> Outcome {
     let view = reports.prompt_view(id, full)?.ok_or_else(|| {
         Failure::new(format!("nothing was sent to a model for {}", shorten(id.as_str(), 60)))
-            .hint("nexus trace shows how far the request came")
+            .hint("nexus trace shows how far the request got")
             .exit(Exit::Missing)
     })?;
     match format {
@@ -20,7 +20,7 @@ pub(super) fn run(reports: &Reports, id: &RequestId, format: Format, full: bool)
             for part in &view.parts {
                 let head =
                     format!("── {} · {} · {} bytes", part.section, single_line(&part.name), part.bytes);
-                let words = part.text.as_deref().unwrap_or("[its words are not kept]");
+                let words = part.text.as_deref().unwrap_or("[its text is not kept]");
                 output::text(&format!("{head}\n{}\n", output::harmless(words.trim_end())))?;
             }
             Ok(())
@@ -31,7 +31,7 @@ pub(super) fn run(reports: &Reports, id: &RequestId, format: Format, full: bool)
                 output::line(&format!("remembered ({:.2}): {}", fact.score, single_line(&fact.text)))?;
             }
             for compaction in &view.compactions {
-                output::line(&format!("compacted on the way: {}", single_line(compaction)))?;
+                output::line(&format!("compacted during the turn: {}", single_line(compaction)))?;
             }
             Ok(())
         }

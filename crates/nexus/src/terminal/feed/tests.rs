@@ -211,6 +211,6 @@ fn what_a_turn_used_what_failed_and_what_was_summed_up_are_lines_of_their_own() 
     );
     assert_eq!(
         feed.take(&compacted),
-        [notice("12 earlier turns are summed up from here on (nexus sessions compactions)")]
+        [notice("12 earlier turns are summarised from here on (nexus sessions compactions)")]
     );
 }

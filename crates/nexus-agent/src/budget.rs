@@ -82,32 +82,33 @@ impl Meter {
         self.steps += 1;
         if self.steps > self.limits.steps {
             return Err(format!(
-                "this turn used its {} model steps; say \"go on\" to continue, or raise budgets.model_steps_per_turn",
+                "this turn used up its {} model steps; say \"go on\" to continue, or raise \
+                 budgets.model_steps_per_turn",
                 self.limits.steps
             ));
         }
         if self.usage.total() > self.limits.tokens {
             return Err(format!(
-                "this turn used its {} tokens; say \"go on\" to continue, or raise budgets.tokens_per_turn",
+                "this turn used up its {} tokens; say \"go on\" to continue, or raise budgets.tokens_per_turn",
                 self.limits.tokens
             ));
         }
         if self.spent.run_tokens >= self.limits.run_tokens {
             return Err(format!(
-                "this request and its workers used their {} tokens; say \"go on\" to continue, or raise \
+                "this request and its workers used up their {} tokens; say \"go on\" to continue, or raise \
                  budgets.tokens_per_run",
                 self.limits.run_tokens
             ));
         }
         if self.spent.day_tokens >= self.limits.day_tokens {
             return Err(format!(
-                "today's {} tokens are used; raise budgets.tokens_per_day to go on, or wait until tomorrow",
+                "today's {} tokens are used up; raise budgets.tokens_per_day to continue, or wait until tomorrow",
                 self.limits.day_tokens
             ));
         }
         if self.spent.day_micro_usd >= self.limits.day_micro_usd {
             return Err(format!(
-                "today's {} US dollars are spent; raise budgets.usd_per_day to go on, or wait until tomorrow",
+                "today's {} US dollars are spent; raise budgets.usd_per_day to continue, or wait until tomorrow",
                 dollars(self.limits.day_micro_usd)
             ));
         }
@@ -119,8 +120,8 @@ impl Meter {
         let times = self.count(tool, arguments);
         if times >= self.limits.identical_calls {
             return Err(format!(
-                "{tool} was called {times} times with the same arguments in this turn; say it in other words, or raise \
-                 budgets.identical_calls"
+                "{tool} was called {times} times with the same arguments in this turn; rephrase the request, or \
+                 raise budgets.identical_calls"
             ));
         }
         if self.calls > self.limits.calls {

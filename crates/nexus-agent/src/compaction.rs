@@ -27,7 +27,7 @@ const KEPT_TURNS: usize = 3;
 /// Results shorter than this are never shortened, in bytes.
 const LEAST_RESULT: usize = 4_000;
 /// Said of what was left out when it is kept nowhere else.
-const IN_THE_LEDGER: &str = "the whole is in the ledger";
+const IN_THE_LEDGER: &str = "the full text is in the ledger";
 /// Tokens kept free for the reply and for the results of its calls.
 const RESERVE: u64 = 16_000;
 /// Shares of the room at which a conversation is compacted, to which, and to which after a refusal.
@@ -226,9 +226,9 @@ fn whereabouts(artifacts: Option<&Artifacts>, text: &str) -> String {
     let Some(artifacts) = artifacts else { return IN_THE_LEDGER.to_owned() };
     // Whose words an old result holds is not known any more, so nobody vouches for them.
     match known.map_or_else(|| artifacts.keep(text, true), Ok) {
-        Ok(id) => format!("the whole is {}{id}; read it with offset and limit", Artifacts::SCHEME),
+        Ok(id) => format!("the full result is {}{id}; read it with offset and limit", Artifacts::SCHEME),
         Err(error) => {
-            tracing::warn!(%error, "the whole of a shortened result could not be kept");
+            tracing::warn!(%error, "the full text of a shortened result could not be kept");
             IN_THE_LEDGER.to_owned()
         }
     }

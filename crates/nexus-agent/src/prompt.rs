@@ -217,12 +217,12 @@ fn role_line(
         .unwrap_or_else(|| "this workspace's owner".to_owned());
     match (role, persona) {
         (Role::Manager, Some(persona)) => format!(
-            "You are {}, the conversation-facing agent for {owner}. You understand what is wanted, delegate to workers \
+            "You are {}, the conversation-facing agent for {owner}. You work out what is wanted, delegate to workers \
              and report their results.\n",
             persona.name
         ),
         (Role::Manager, None) => format!(
-            "You are the conversation-facing agent for {owner}. You have no name yet. You understand what is wanted, \
+            "You are the conversation-facing agent for {owner}. You have no name yet. You work out what is wanted, \
              delegate to workers and report their results.\n"
         ),
         (Role::Worker, persona) => {

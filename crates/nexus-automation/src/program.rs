@@ -53,7 +53,7 @@ pub struct Program {
 #[derive(Debug, thiserror::Error)]
 pub enum ProgramError {
     /// It lies elsewhere.
-    #[error("{} does not lie in {}", path.display(), folder.display())]
+    #[error("{} is not in {}", path.display(), folder.display())]
     Elsewhere {
         /// The file.
         path: PathBuf,
@@ -90,7 +90,7 @@ impl ProgramError {
     /// Returns advice for the person.
     pub fn hint(&self) -> Option<String> {
         match self {
-            Self::Elsewhere { folder, .. } => Some(format!("put it into {}", folder.display())),
+            Self::Elsewhere { folder, .. } => Some(format!("move it to {}", folder.display())),
             Self::NotExecutable { path } => Some(format!("chmod +x {}", path.display())),
             Self::Jail(_) | Self::Read { .. } | Self::TooLarge { .. } => None,
         }
@@ -221,7 +221,7 @@ impl Handler for Programs {
         let found = inspect(&self.layout, inside).map_err(|error| RunError(error.to_string()))?;
         if definition.script_hash.as_deref() != Some(found.hash.as_str()) {
             return Err(RunError(format!(
-                "{} changed since it was registered; look at it and register it again",
+                "{} has changed since it was registered; review it and register it again",
                 definition.script_path
             )));
         }
@@ -232,9 +232,8 @@ impl Handler for Programs {
         let temp = tempfile::Builder::new()
             .prefix("nexus-automation-")
             .tempdir()
-            .map_err(|error| broken("making a folder for it", &error))?;
-        let temp_path =
-            temp.path().canonicalize().map_err(|error| broken("making a folder for it", &error))?;
+            .map_err(|error| broken("creating its folder", &error))?;
+        let temp_path = temp.path().canonicalize().map_err(|error| broken("creating its folder", &error))?;
         let home = Home::of(&run.automation, &self.layout);
         let folder = match &home {
             Some(home) => home.folder.canonicalize().map_err(|error| broken("finding its folder", &error))?,
@@ -279,15 +278,15 @@ fn environment(run: &Run, temp: &Path) -> Result<Environment, EnvironmentError> 
 
 fn explain(error: &LaunchError) -> String {
     match error {
-        LaunchError::NoSandbox { reason } => format!("it was not run: no sandbox here ({reason})"),
-        LaunchError::Profile(error) => format!("it was not run: {error}"),
+        LaunchError::NoSandbox { reason } => format!("not run: no sandbox on this machine ({reason})"),
+        LaunchError::Profile(error) => format!("not run: {error}"),
         LaunchError::Setup { reason } => {
-            format!("it was not run: the sandbox could not be set up ({reason})")
+            format!("not run: the sandbox could not be set up ({reason})")
         }
-        LaunchError::NoFolder { path } => format!("it was not run: its folder {} is gone", path.display()),
+        LaunchError::NoFolder { path } => format!("not run: its folder {} is missing", path.display()),
         LaunchError::Program { program, source } => {
-            format!("it was not run: starting {}: {source}", program.display())
+            format!("not run: starting {}: {source}", program.display())
         }
-        LaunchError::InputTooLong { length } => format!("it was not run: {length} bytes to tell it"),
+        LaunchError::InputTooLong { length } => format!("not run: its input of {length} bytes is too long"),
     }
 }

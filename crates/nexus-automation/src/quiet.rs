@@ -81,7 +81,7 @@ impl Quiet {
         self.stopping.cancel();
         self.tasks.close();
         if tokio::time::timeout(patience, self.tasks.wait()).await.is_err() {
-            tracing::warn!("an automation still thinks and is cut off");
+            tracing::warn!("reflection of an automation cut off at shutdown");
         }
     }
 

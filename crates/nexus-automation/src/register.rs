@@ -56,7 +56,7 @@ pub struct Registration {
 #[derive(Debug, thiserror::Error)]
 pub enum RegisterError {
     /// The name cannot be one.
-    #[error("{0:?} cannot name an automation")]
+    #[error("{0:?} is not a valid name for an automation")]
     Name(String),
     /// The name belongs to one that came with Nexus.
     #[error("{0} comes with Nexus")]
@@ -65,7 +65,7 @@ pub enum RegisterError {
     #[error(transparent)]
     Program(#[from] ProgramError),
     /// The file is not the one that was looked at.
-    #[error("{path} has the hash {found}, and not the one that was agreed to")]
+    #[error("{path} has the hash {found}, which is not the one that was agreed to")]
     Changed {
         /// The file.
         path: String,
@@ -87,10 +87,12 @@ impl RegisterError {
     /// Returns advice for the person.
     pub fn hint(&self) -> Option<String> {
         match self {
-            Self::Name(_) => Some("use small letters, digits, - and _, beginning with a letter".to_owned()),
+            Self::Name(_) => {
+                Some("use lowercase letters, digits, - and _, starting with a letter".to_owned())
+            }
             Self::NameTaken(_) => Some("choose another name".to_owned()),
             Self::Program(error) => error.hint(),
-            Self::Changed { .. } => Some("look at it again and register it as it is now".to_owned()),
+            Self::Changed { .. } => Some("review it again and register it as it is now".to_owned()),
             Self::Invalid(_) => None,
             Self::File(error) => Some(format!("check {}", error.path.display())),
             Self::Store(error) => error.hint(),
@@ -153,25 +155,28 @@ pub fn check(layout: &Layout, wanted: &Registration) -> Result<Program, Register
     }
     let invalid = |text: String| Err(RegisterError::Invalid(text));
     if wanted.blocking && !wanted.hook_point.may_block() {
-        return invalid(format!("nothing waits at {}, so nothing can block there", wanted.hook_point));
+        return invalid(format!(
+            "{} does not wait for automations, so nothing can block there",
+            wanted.hook_point
+        ));
     }
     if wanted.timeout.is_some_and(|limit| limit > MAX_WAIT || limit.is_zero()) {
-        return invalid(format!("a time limit lies between 1 ms and {} s", MAX_WAIT.as_secs()));
+        return invalid(format!("a time limit must be between 1 ms and {} s", MAX_WAIT.as_secs()));
     }
     if wanted.description.len() > MAX_DESCRIPTION_LEN {
-        return invalid(format!("a description has at most {MAX_DESCRIPTION_LEN} bytes"));
+        return invalid(format!("a description may have at most {MAX_DESCRIPTION_LEN} bytes"));
     }
     if wanted.peers.len() > MAX_PEERS || !wanted.peers.iter().all(|peer| is_name(peer)) {
-        return invalid(format!("peers are up to {MAX_PEERS} names of automations"));
+        return invalid(format!("peers must be at most {MAX_PEERS} names of automations"));
     }
     if wanted.self_improvement && !wanted.workspace {
-        return invalid("what it learns needs a folder of its own (--own-folder)".to_owned());
+        return invalid("reflection needs a folder of its own (--own-folder)".to_owned());
     }
     if let Err(error) = Triggers::read(wanted.triggers.as_ref()) {
         return invalid(format!("triggers: {error}"));
     }
     if wanted.config.as_ref().is_some_and(|config| !config.is_object()) {
-        return invalid("its settings are a JSON object".to_owned());
+        return invalid("settings must be a JSON object".to_owned());
     }
     Ok(inspect(layout, &wanted.script)?)
 }

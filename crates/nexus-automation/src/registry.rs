@@ -64,7 +64,7 @@ impl Registry {
                 tracing::warn!(
                     automation = automation.definition.name,
                     hook = automation.definition.hook_point,
-                    "an automation waits at a hook point that does not exist"
+                    "automation skipped: unknown hook point"
                 );
                 continue;
             };
@@ -75,7 +75,7 @@ impl Registry {
                     tracing::warn!(
                         automation = automation.definition.name,
                         error,
-                        "its triggers are unreadable"
+                        "automation skipped: its conditions cannot be read"
                     );
                     continue;
                 }

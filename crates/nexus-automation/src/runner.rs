@@ -206,7 +206,7 @@ impl Runner {
     pub async fn drain(&self, patience: Duration) {
         self.shared.tasks.close();
         if tokio::time::timeout(patience, self.shared.tasks.wait()).await.is_err() {
-            tracing::warn!(left = self.shared.tasks.len(), "automations still run and are cut off");
+            tracing::warn!(left = self.shared.tasks.len(), "automations still running were cut off");
         }
     }
 

@@ -35,9 +35,15 @@ impl fmt::Display for SeedReport {
         if *self == Self::default() {
             return formatter.write_str("all there");
         }
-        write!(formatter, "{} rows, {} folders, {} files made", self.rows.len(), self.folders, self.files)?;
+        write!(
+            formatter,
+            "{} rows, {} folders, {} files created",
+            self.rows.len(),
+            self.folders,
+            self.files
+        )?;
         if self.upgraded > 0 {
-            write!(formatter, ", {} brought up to date", self.upgraded)?;
+            write!(formatter, ", {} updated", self.upgraded)?;
         }
         Ok(())
     }

@@ -71,8 +71,8 @@ pub(crate) fn files(automation: &Shipped, layout: &Layout) -> Vec<SeedFile> {
 
 fn schema() -> String {
     let mut text = String::from(
-        "# Schema of memory\n\nMade from the migrations of this version and renewed at start; edits are lost. It is \
-         here to understand\nwhat memory can hold. To ask it something, see QUERIES.md.\n",
+        "# Schema of memory\n\nGenerated from the migrations of this version and renewed at start; edits are lost. \
+         It shows\nwhat memory can hold. To query it, see QUERIES.md.\n",
     );
     for database in MEMORY_DATABASES {
         let migrations: Vec<&str> = database.sql().map(str::trim).collect();
@@ -83,7 +83,7 @@ fn schema() -> String {
 
 fn paths(layout: &Layout) -> String {
     let mut text = String::from(
-        "# Where memory lies, from the workspace's root. Closed to agents; use `nexus memory`.\n",
+        "# Path of the memory database, from the workspace's root. Closed to agents; use `nexus memory`.\n",
     );
     for database in MEMORY_DATABASES {
         let path = relative(layout, &database.file_in(&layout.data()));

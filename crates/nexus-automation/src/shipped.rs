@@ -52,7 +52,7 @@ pub const SHIPPED: [Shipped; 4] = [
     },
     Shipped {
         name: "memory-writer",
-        description: "Keeps what a finished turn said that will matter later",
+        description: "Stores what will matter later from each finished turn",
         hook_point: HookPoint::AfterRunAgent,
         blocking: false,
         timeout: Some(Duration::from_secs(30)),
@@ -60,7 +60,7 @@ pub const SHIPPED: [Shipped; 4] = [
     },
     Shipped {
         name: "command-logger",
-        description: "Notes every command an agent ran in state/logs/commands.jsonl",
+        description: "Logs every command an agent ran to state/logs/commands.jsonl",
         hook_point: HookPoint::CommandExecute,
         blocking: false,
         timeout: None,

@@ -70,11 +70,13 @@ impl Triggers {
     pub fn read(value: Option<&Value>) -> Result<Self, String> {
         let Some(value) = value.filter(|value| !value.is_null()) else { return Ok(Self::default()) };
         if !value.is_object() {
-            return Err("conditions are a JSON object".to_owned());
+            return Err("conditions must be a JSON object".to_owned());
         }
         let triggers: Self = serde_json::from_value(value.clone()).map_err(|error| error.to_string())?;
         match triggers.all().iter().find(|words| words.0.len() > MAX_WORDS) {
-            Some(long) => Err(format!("a condition lists {} words; the most is {MAX_WORDS}", long.0.len())),
+            Some(long) => {
+                Err(format!("a condition lists {} words; at most {MAX_WORDS} are allowed", long.0.len()))
+            }
             None => Ok(triggers),
         }
     }

@@ -83,7 +83,7 @@ impl Verdict {
             return Ok(Self::default());
         }
         let printed: Printed = serde_json::from_str(printed.trim())
-            .map_err(|error| format!("what it printed is no result: {error}"))?;
+            .map_err(|error| format!("its output is not a valid result: {error}"))?;
         let mut enrich = Vec::new();
         for (piece, value) in printed.enrich {
             enrich.push((checked_name(&piece)?, text_of(&value)));
@@ -97,7 +97,10 @@ impl Verdict {
             }
         }
         if enrich.len() > MAX_PIECES {
-            return Err(format!("it adds {} pieces of context; the most is {MAX_PIECES}", enrich.len()));
+            return Err(format!(
+                "it adds {} pieces of context; at most {MAX_PIECES} are allowed",
+                enrich.len()
+            ));
         }
         let acted =
             !enrich.is_empty() || printed.handled || printed.disable || printed.routing_override.is_some();
@@ -157,7 +160,8 @@ fn checked_name(name: &str) -> Result<String, String> {
     let starts_well = name.starts_with(|character: char| character.is_ascii_alphabetic());
     if name.len() > MAX_NAME_LEN || !starts_well || !name.chars().all(is_plain) {
         return Err(format!(
-            "{name:?} cannot name a piece of context: up to {MAX_NAME_LEN} letters, digits, _ and -, beginning with a letter"
+            "{name:?} is not a valid name for a piece of context: use up to {MAX_NAME_LEN} letters, digits, _ and -, \
+             starting with a letter"
         ));
     }
     Ok(name.to_owned())

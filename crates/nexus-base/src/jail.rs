@@ -103,13 +103,13 @@ pub enum JailError {
         fault: PathFault,
     },
     /// A symbolic link stands in the way.
-    #[error("{} leads through a symbolic link", path.display())]
+    #[error("{} contains a symbolic link", path.display())]
     Symlink {
         /// The path as given.
         path: PathBuf,
     },
     /// The path leads onto another file system and this jail refuses that.
-    #[error("{} leads onto another file system", path.display())]
+    #[error("{} is on another file system", path.display())]
     Mount {
         /// The path as given.
         path: PathBuf,
@@ -121,7 +121,7 @@ pub enum JailError {
         path: PathBuf,
     },
     /// Something of that name is there already.
-    #[error("{} exists already", path.display())]
+    #[error("{} already exists", path.display())]
     AlreadyThere {
         /// The path as given.
         path: PathBuf,

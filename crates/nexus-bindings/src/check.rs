@@ -149,7 +149,7 @@ fn codex_reviews(root: &Path, home: Option<&Path>) -> Vec<String> {
     });
     if untrusted {
         todo.push(
-            "review the hooks there: `/hooks` in codex; until then it skips them without a word".to_owned(),
+            "review the hooks there with `/hooks` in codex; until then it silently skips them".to_owned(),
         );
     }
     todo

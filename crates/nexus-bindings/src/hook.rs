@@ -235,7 +235,7 @@ impl HookCall {
         });
         let warnings = if first {
             vec![
-                "All tasks are completed but not archived: ask for task_close when nothing is missing."
+                "All tasks are completed but not archived: suggest task_close if nothing is missing."
                     .to_owned(),
             ]
         } else {

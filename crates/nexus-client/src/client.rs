@@ -148,7 +148,7 @@ impl Client {
         const WHAT: &str = "POST /api/call";
         let params = serde_json::to_value(params).map_err(|error| ClientError::BadAnswer {
             what: WHAT,
-            reason: format!("request not made: {error}"),
+            reason: format!("building the request: {error}"),
         })?;
         let call =
             nexus_protocol::control::Call { method: method.entry().name.to_owned(), params: Some(params) };
@@ -256,7 +256,7 @@ impl Client {
                 Err(_) if serde_json::from_slice::<HealthBrief>(&body).is_ok() => Err(ClientError::Wire(
                     WireError {
                         code: ErrorCode::Unauthorized,
-                        message: "the daemon does not know this token".to_owned(),
+                        message: "the daemon rejected the token".to_owned(),
                         hint: Some("the daemon on this port may serve another workspace".to_owned()),
                     },
                     401,
@@ -335,9 +335,10 @@ impl Client {
         if !body.is_empty() {
             request = request.header(CONTENT_TYPE, HeaderValue::from_static("application/json"));
         }
-        request
-            .body(Full::new(body))
-            .map_err(|error| ClientError::BadAnswer { what, reason: format!("request not made: {error}") })
+        request.body(Full::new(body)).map_err(|error| ClientError::BadAnswer {
+            what,
+            reason: format!("building the request: {error}"),
+        })
     }
 }
 
@@ -348,7 +349,7 @@ fn with_limit(target: Target, limit: Option<usize>) -> Target {
 fn encode(what: &'static str, body: &impl serde::Serialize) -> Result<Bytes, ClientError> {
     serde_json::to_vec(body)
         .map(Bytes::from)
-        .map_err(|error| ClientError::BadAnswer { what, reason: format!("request not made: {error}") })
+        .map_err(|error| ClientError::BadAnswer { what, reason: format!("building the request: {error}") })
 }
 
 fn refusal_of(what: &'static str, status: u16, body: &[u8]) -> ClientError {

@@ -8,7 +8,7 @@ use nexus_protocol::error::WireError;
 #[derive(Debug, thiserror::Error)]
 pub enum ClientError {
     /// Nobody listens on the port: start the daemon.
-    #[error("no daemon answers on 127.0.0.1:{port}")]
+    #[error("no daemon is listening on 127.0.0.1:{port}")]
     NotRunning {
         /// The port tried.
         port: u16,
@@ -50,9 +50,9 @@ impl ClientError {
             Self::NotRunning { .. } => Some("start it with `nexus start`, or use `nexus up`"),
             Self::Wire(error, _) => error.hint.as_deref(),
             Self::Timeout { .. } => Some("`nexus status` shows whether the daemon is busy"),
-            Self::Disconnected { .. } => Some("`nexus status` shows whether the daemon still runs"),
+            Self::Disconnected { .. } => Some("`nexus status` shows whether the daemon is still running"),
             Self::BadAnswer { .. } => {
-                Some("another program may hold the port, or the daemon is another version")
+                Some("another program may be using the port, or the daemon may be another version")
             }
         }
     }

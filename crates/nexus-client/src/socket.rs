@@ -61,16 +61,16 @@ impl Socket {
         let mut request =
             format!("ws://127.0.0.1:{port}/ws").into_client_request().map_err(|error| broken(port, error))?;
         let bearer = HeaderValue::try_from(format!("Bearer {}", token.expose_secret()))
-            .map_err(|_| bad("the token cannot be sent"))?;
+            .map_err(|_| bad("the token cannot be sent as a header"))?;
         request.headers_mut().insert("authorization", bearer);
         let (stream, _) = connect_async(request).await.map_err(|error| broken(port, error))?;
         let mut socket = Self { stream, hello: None, next: 0, events: VecDeque::new() };
         let challenge = socket.receive().await?;
         let ServerFrame::Event(EventFrame { event, payload: Some(payload), .. }) = challenge else {
-            return Err(bad("no challenge came first"));
+            return Err(bad("the daemon did not start with a challenge"));
         };
         if event != "connect.challenge" {
-            return Err(bad("no challenge came first"));
+            return Err(bad("the daemon did not start with a challenge"));
         }
         let connect = Connect {
             min_protocol: PROTOCOL,

@@ -35,7 +35,7 @@ pub enum AddError {
     #[error("the secret is longer than {MAX_SECRET_LEN} bytes")]
     TooLong,
     /// No home folder is known, so there is no place for a key.
-    #[error("no place for the key that seals secrets is known")]
+    #[error("there is no known location for the key that seals secrets")]
     NoKeyPlace,
     /// The keychain's tool did not take it.
     #[error(transparent)]
@@ -54,7 +54,7 @@ impl AddError {
         match self {
             Self::Empty | Self::TooLong => "pipe the secret in, or type it when asked",
             Self::NoKeyPlace => "set HOME, XDG_STATE_HOME or NEXUS_KEY_FILE",
-            Self::Keychain(_) => "unlock the keychain, or keep the secret with --storage sealed",
+            Self::Keychain(_) => "unlock the keychain, or store the secret with --storage sealed",
             Self::Seal(error) => error.hint(),
             Self::File(_) => "check the folder's owner and permissions",
         }
@@ -109,7 +109,7 @@ impl CredentialFolder {
                 Ok(storage) => storage,
                 // A server without a desktop has the tool at times, but no keychain behind it.
                 Err(error) => {
-                    tracing::debug!(%error, "no keychain; sealing instead");
+                    tracing::debug!(%error, "no keychain; sealing the secret in a file");
                     self.seal_secret(resolver, new, secret)?
                 }
             },
@@ -167,7 +167,7 @@ impl CredentialFolder {
             Storage::Keychain { service, account, .. } if service.starts_with(KEYCHAIN_PREFIX) => {
                 let entry = Entry { service, account: account.as_deref() };
                 if let Err(error) = Tool::of_platform().remove(&resolver.programs(), entry).await {
-                    tracing::warn!(%error, %reference, "the keychain entry could not be removed");
+                    tracing::warn!(%error, %reference, "keychain entry not removed");
                 }
             }
             Storage::Keychain { .. }

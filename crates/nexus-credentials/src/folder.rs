@@ -99,7 +99,9 @@ impl CredentialFolder {
             }
             for account in names(&folder)?.iter().filter_map(|name| AccountName::from_file_name(name)) {
                 if listing.accounts.len() + listing.problems.len() >= MAX_ACCOUNTS {
-                    listing.problems.push(format!("more than {MAX_ACCOUNTS} accounts; the rest is not read"));
+                    listing
+                        .problems
+                        .push(format!("more than {MAX_ACCOUNTS} accounts; the others are ignored"));
                     return Ok(listing);
                 }
                 match self.read(&service, &account) {

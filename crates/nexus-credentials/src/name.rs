@@ -13,7 +13,7 @@ const MAX_ACCOUNT_LEN: usize = 80;
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum NameError {
     /// Services are short plain words.
-    #[error("{given:?} is not a service name: use lower case letters, digits, - and .")]
+    #[error("{given:?} is not a service name: use lowercase letters, digits, - and .")]
     Service {
         /// What was given, shortened.
         given: String,

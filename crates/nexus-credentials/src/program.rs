@@ -44,13 +44,13 @@ const PASSED: &[&str] = &[
 #[derive(Debug, thiserror::Error)]
 pub enum ProgramError {
     /// There is no such program.
-    #[error("program {name} is not found")]
+    #[error("program {name} was not found")]
     NotFound {
         /// Its name as given.
         name: String,
     },
     /// It did not end in time.
-    #[error("{name} gave no answer within {} seconds", DEADLINE.as_secs())]
+    #[error("{name} did not answer within {} seconds", DEADLINE.as_secs())]
     TimedOut { name: String },
     /// It ended with a failure.
     #[error("{name} ended with {status}")]

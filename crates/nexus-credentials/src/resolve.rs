@@ -37,7 +37,7 @@ pub enum ResolveError {
         path: PathBuf,
     },
     /// The file is there but holds no secret at the place named.
-    #[error("{path} holds no secret{}", at(.json_path.as_deref()))]
+    #[error("{path} contains no secret{}", at(.json_path.as_deref()))]
     NothingThere {
         /// The file.
         path: PathBuf,
@@ -45,7 +45,7 @@ pub enum ResolveError {
         json_path: Option<String>,
     },
     /// The file did not open or read in time.
-    #[error("{path} gave no answer within {} seconds", DEADLINE.as_secs())]
+    #[error("{path} could not be read within {} seconds", DEADLINE.as_secs())]
     FileHangs {
         /// The file.
         path: PathBuf,
@@ -84,18 +84,18 @@ impl ResolveError {
             Self::FileMissing { .. } | Self::NotJson { .. } | Self::NothingThere { .. } => {
                 "log in with the tool that owns the file, then run `nexus credential sync`"
             }
-            Self::FileHangs { .. } => "check the file system the file lies on",
+            Self::FileHangs { .. } => "check the file system that holds the file",
             Self::Program(ProgramError::NotFound { .. } | ProgramError::NotStarted { .. }) => {
                 "install the program or put it on the PATH the daemon starts with"
             }
             Self::Program(ProgramError::TimedOut { .. }) => {
-                "unlock the keychain or vault; a command may not ask anything"
+                "unlock the keychain or vault; a command cannot prompt for input"
             }
             Self::Program(ProgramError::Failed { .. } | ProgramError::NoSecret { .. }) => {
                 "run the same command in a terminal to see what it says"
             }
             Self::Sealed(error) => error.hint(),
-            Self::Untrusted => "look at the workspace, then run `nexus trust`",
+            Self::Untrusted => "review the workspace, then run `nexus trust`",
             Self::Unsupported { .. } => "add the credential again with another storage",
             Self::File(_) => "check the file's owner and permissions",
         }

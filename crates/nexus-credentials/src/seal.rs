@@ -29,7 +29,7 @@ pub struct KeyPlace {
 #[derive(Debug, thiserror::Error)]
 pub enum SealError {
     /// The key would lie in the workspace that it is meant to protect.
-    #[error("the key file {} lies inside the workspace", path.display())]
+    #[error("the key file {} is inside the workspace", path.display())]
     KeyInside {
         /// The key file.
         path: PathBuf,
@@ -41,25 +41,25 @@ pub enum SealError {
         path: PathBuf,
     },
     /// The file holds no key.
-    #[error("{} holds no key of {KEY_BYTES} bytes", path.display())]
+    #[error("{} does not contain a key of {KEY_BYTES} bytes", path.display())]
     KeyMalformed {
         /// The key file.
         path: PathBuf,
     },
     /// Others on the machine can read the key.
-    #[error("the key file {} can be read by others", path.display())]
+    #[error("the key file {} is readable by other users", path.display())]
     KeyOpen {
         /// The key file.
         path: PathBuf,
     },
     /// The key does not open this file, or the file was changed or moved.
-    #[error("the key does not open {}", path.display())]
+    #[error("the key does not decrypt {}", path.display())]
     NotOurs {
         /// The sealed file.
         path: PathBuf,
     },
     /// The system gave no random bytes.
-    #[error("drawing random bytes")]
+    #[error("getting random bytes")]
     Random(#[source] std::io::Error),
     /// A file could not be read or written.
     #[error(transparent)]
@@ -70,14 +70,14 @@ impl SealError {
     /// Returns advice for the person.
     pub fn hint(&self) -> &'static str {
         match self {
-            Self::KeyInside { .. } => "point NEXUS_KEY_FILE to a place outside the workspace",
+            Self::KeyInside { .. } => "set NEXUS_KEY_FILE to a path outside the workspace",
             Self::KeyMissing { .. } => {
-                "put the key back or point NEXUS_KEY_FILE to it; if it is lost, add the credential again"
+                "restore the key or set NEXUS_KEY_FILE to its path; if it is lost, add the credential again"
             }
             Self::KeyMalformed { .. } | Self::NotOurs { .. } => {
-                "put the right key back, or add the credential again"
+                "restore the right key, or add the credential again"
             }
-            Self::KeyOpen { .. } => "chmod 600 the key file, and consider the secrets known",
+            Self::KeyOpen { .. } => "run chmod 600 on the key file, and consider the secrets compromised",
             Self::Random(_) => "check that the system's random source works",
             Self::File(_) => "check the file's owner and permissions",
         }

@@ -199,7 +199,7 @@ fn point_to(
         resolve(&storage, &[]).is_ok().then_some((storage, kind.clone()))
     });
     let Some((storage, kind)) = found else {
-        return Ok(Pointed::Problem(format!("{}: no login of {} in it", login.file.display(), login.tool)));
+        return Ok(Pointed::Problem(format!("{} contains no login of {}", login.file.display(), login.tool)));
     };
     let (Ok(service), Ok(account)) = (ServiceName::new(login.service), AccountName::new(login.tool)) else {
         return Ok(Pointed::NoLogin);

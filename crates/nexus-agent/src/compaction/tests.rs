@@ -102,7 +102,10 @@ async fn from_85_percent_to_60_by_the_model_and_the_last_three_turns_stay() {
     assert!(done.tokens.1 < done.tokens.0 && case.past.turns.len() >= KEPT_TURNS);
     assert_eq!(done.through, Some(TurnId::new(format!("t{}", done.turns - 1))));
     let first = to_messages(&case.past, &case.current).remove(0).text();
-    assert!(first.contains("sums up the earlier conversation") && first.contains("They talked."), "{first}");
+    assert!(
+        first.contains("summary of the earlier conversation") && first.contains("They talked."),
+        "{first}"
+    );
     // The next one takes the summary in.
     let again = case.compact(Cause::Overflow).await.expect("there is more to leave out");
     assert_eq!(case.past.turns.len(), KEPT_TURNS, "{again:?}");

@@ -263,7 +263,7 @@ async fn wait_answer(input: &TurnInput<'_>) -> Result<ToolOutput, LedgerError> {
         return Ok(ToolOutput::ok("waiting"));
     }
     Ok(ToolOutput::error(
-        "nothing to wait for: no worker is out and you have said nothing in this turn; answer first",
+        "nothing to wait for: no worker is running and you have said nothing in this turn; answer first",
     ))
 }
 

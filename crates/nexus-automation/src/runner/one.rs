@@ -64,7 +64,7 @@ impl Shared {
         let definition = &entry.automation.definition;
         if !entry.take() {
             // Only a trigger that was kept beforehand has a row to be closed.
-            let why = Some("it had its one run".to_owned());
+            let why = Some("it has already run once".to_owned());
             self.finish(&invocation, end(InvocationOutcome::SkippedCircuit, None, why));
             return Tried::Skipped;
         }
@@ -96,10 +96,7 @@ impl Shared {
         failpoint::hit("automation.ran");
         if let Some(change) = entry.breaker.ended(outcome == InvocationOutcome::Ok, Timestamp::now()) {
             if change.circuit == CircuitState::Open {
-                tracing::warn!(
-                    automation = definition.name,
-                    "it failed too often and is left alone for a while"
-                );
+                tracing::warn!(automation = definition.name, "it failed too often and is paused for a while");
             }
             self.runtime().set_circuit_later(&entry.automation, change.circuit, change.opened);
         }
@@ -150,8 +147,8 @@ impl Shared {
     async fn settle(self: &Arc<Self>, entry: &Entry, verdict: Option<&Verdict>) {
         let fired = verdict.is_some_and(|verdict| verdict.fired);
         let reason = match entry.automation.definition.mode {
-            _ if verdict.is_some_and(|verdict| verdict.disable) => "it asked to be switched off",
-            AutomationMode::OneShot if fired => "it had its one run",
+            _ if verdict.is_some_and(|verdict| verdict.disable) => "it asked to be disabled",
+            AutomationMode::OneShot if fired => "it has already run once",
             AutomationMode::OneShot => return entry.give_back(),
             AutomationMode::Persistent => return,
         };
@@ -163,7 +160,7 @@ impl Shared {
             Err(error) => Err(error),
         };
         if let Err(error) = outcome {
-            tracing::error!(automation = name, %error, "an automation that fails could not be switched off");
+            tracing::error!(automation = name, %error, "automation not disabled");
         }
     }
 
@@ -179,7 +176,7 @@ impl Shared {
         match ended {
             Ok(Ok(Ok(verdict))) => Attempt::Gave(verdict),
             Ok(Ok(Err(error))) => Attempt::Failed(error.to_string()),
-            Ok(Err(broken)) => Attempt::Failed(format!("it broke: {broken}")),
+            Ok(Err(broken)) => Attempt::Failed(format!("it panicked: {broken}")),
             Err(_) => {
                 task.abort();
                 Attempt::TimedOut

@@ -47,7 +47,7 @@ impl Handler for BootMd {
         let is_file = std::fs::symlink_metadata(&self.path).map(|found| found.is_file());
         match is_file {
             Ok(true) => {}
-            Ok(false) => return Err(RunError(format!("{} is no plain file", self.path.display()))),
+            Ok(false) => return Err(RunError(format!("{} is not a regular file", self.path.display()))),
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => return nothing("no BOOT.md"),
             Err(error) => return Err(RunError(format!("{}: {error}", self.path.display()))),
         }

@@ -114,7 +114,7 @@ impl Episodes {
                 let Stretch { events, retained, .. } = stretch;
                 (self.tell)(Episode { id, session: session.clone(), events, retained });
             }
-            Err(error) => tracing::warn!(%error, %session, "a stretch of conversation could not be kept"),
+            Err(error) => tracing::warn!(%error, %session, "episode not stored"),
         }
     }
 

@@ -202,7 +202,7 @@ async fn a_one_shot_runs_until_it_did_something_once() {
     assert!(!scene.runner.waits_at(STAGE));
     let known = scene.store.runtime().automation("once").await.unwrap().unwrap();
     assert_eq!(known.status, AutomationStatus::Disabled);
-    assert_eq!(known.disabled_reason.as_deref(), Some("it had its one run"));
+    assert_eq!(known.disabled_reason.as_deref(), Some("it has already run once"));
 }
 
 #[tokio::test]

@@ -87,7 +87,7 @@ pub(super) fn explain(errno: Errno) -> io::Error {
     match errno {
         Errno::LOOP | Errno::MLINK => io::Error::new(
             io::ErrorKind::InvalidInput,
-            "a symbolic link stands in the way, and links are not followed here",
+            "the path contains a symbolic link, and links are not followed here",
         ),
         // A pipe without a reader.
         Errno::NXIO => io::Error::new(io::ErrorKind::InvalidInput, "not a regular file"),

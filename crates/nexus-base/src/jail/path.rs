@@ -36,9 +36,9 @@ impl fmt::Display for PathFault {
         formatter.write_str(match self {
             Self::Empty => "it is empty",
             Self::Absolute => "it is absolute",
-            Self::Parent => "it climbs with `..`",
+            Self::Parent => "it contains `..`",
             Self::EmptyComponent => "it has an empty component",
-            Self::Nul => "it holds a NUL byte",
+            Self::Nul => "it contains a NUL byte",
             Self::TooLong => "it is too long or too deep",
         })
     }

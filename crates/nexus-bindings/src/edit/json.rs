@@ -142,7 +142,7 @@ fn put(draft: &mut Draft, edit: &JsonEdit) -> Result<(), Unreadable> {
             }
             (other, _, _) => {
                 let (line, column) = position(&draft.text, other.range().start + skip);
-                let reason = format!("{key:?} is not what the harness documents there");
+                let reason = format!("{key:?} does not have the form the harness documents");
                 return Err(Unreadable { line, column, reason, entry: None });
             }
         }
@@ -171,7 +171,7 @@ fn put(draft: &mut Draft, edit: &JsonEdit) -> Result<(), Unreadable> {
                 }
                 let (line, column) = position(&draft.text, found.range.start + skip);
                 let entry = edit.path().iter().chain([key]).map(String::as_str).collect::<Vec<_>>().join(".");
-                let reason = "it is there with another value".to_owned();
+                let reason = "it already exists with another value".to_owned();
                 return Err(Unreadable { line, column, reason, entry: Some(entry) });
             }
             nested(missing, false, Leaf::Member(key.clone(), value.clone()))
@@ -320,11 +320,9 @@ fn parse(text: &str) -> Result<(usize, Object<'_>), Unreadable> {
         Some(Node::Object(object)) => Ok((skip, object)),
         Some(other) => {
             let (line, column) = position(text, other.range().start + skip);
-            Err(Unreadable { line, column, reason: "an object is expected here".to_owned(), entry: None })
+            Err(Unreadable { line, column, reason: "expected an object here".to_owned(), entry: None })
         }
-        None => {
-            Err(Unreadable { line: 1, column: 1, reason: "the file holds nothing".to_owned(), entry: None })
-        }
+        None => Err(Unreadable { line: 1, column: 1, reason: "the file is empty".to_owned(), entry: None }),
     }
 }
 

@@ -14,7 +14,7 @@ pub(crate) fn bind(text: &str, path: &[&str], body: &str) -> Result<Draft, Unrea
         }
         let header = text.find(&format!("[{}", path.join("."))).unwrap_or_default();
         let (line, column) = position(text, header);
-        let reason = "it is there with other values".to_owned();
+        let reason = "it already exists with other values".to_owned();
         return Err(Unreadable { line, column, reason, entry: Some(path.join(".")) });
     }
     let newline = newline_of(text);
@@ -127,7 +127,8 @@ mod tests {
             assert_eq!(refused.entry.as_deref(), Some("mcp_servers.nexus"), "{theirs}");
             assert_eq!(strip(theirs, &PATH, BODY).unwrap(), theirs);
         }
-        let added = "[mcp_servers.nexus]\ncommand = \"nexus\"\nargs = [\"mcp\"]\n\n[mcp_servers.nexus.env]\nA = \"1\"\n";
+        let added = "[mcp_servers.nexus]\ncommand = \"nexus\"\nargs = [\"mcp\"]\n\n[mcp_servers.nexus.env]\nA = \
+            \"1\"\n";
         assert_eq!(bind(added, &PATH, BODY).unwrap().text, added, "ours is there");
         assert_eq!(strip(added, &PATH, BODY).unwrap(), added, "and something of theirs in it");
     }

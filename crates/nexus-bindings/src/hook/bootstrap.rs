@@ -12,7 +12,7 @@ const MAX_PROJECT: usize = 2_500;
 
 const TOOL_STYLE: &str = "\
 ## Tool Call Style
-- Routine calls need no words: reading, listing, searching.
+- Routine calls (reading, listing, searching) need no announcement.
 - Say in a sentence what you are about to do when it takes several steps, cannot be undone or touches something private.";
 
 /// Time and machine, as the caller knows them.
@@ -36,7 +36,7 @@ pub(super) fn text(ground: &Ground, clock: &Clock, project: &str) -> String {
     let missing = ground.missing();
     if !missing.is_empty() {
         head.push_str(&format!(
-            "\nThe introduction is not finished: {} is still missing in the workspace. Nothing to repeat; the \
+            "\nThe introduction is not finished: {} is still missing in the workspace. Do not repeat it here; the \
              assistant there completes it with the owner's next message (`nexus chat`).\n",
             missing.join(", ")
         ));
@@ -72,7 +72,7 @@ pub(super) fn text(ground: &Ground, clock: &Clock, project: &str) -> String {
     });
     let whole = format!("{head}{}{tail}", sections.replace(SOUL_PLACE, &soul.unwrap_or_default()));
     // A profile or a first conversation of unusual length: the end goes, which is the project's part.
-    cut(&whole, MAX_LEN, "cut here to stay within what a hook may say")
+    cut(&whole, MAX_LEN, "cut here to stay within the length limit of hooks")
 }
 
 /// Stands where the soul goes until its room is known.
@@ -81,12 +81,12 @@ const SOUL_PLACE: &str = "\u{0}";
 fn status(ground: &Ground, project: &str) -> String {
     let who = match (ground.name(), ground.has_workspace()) {
         (Some(name), _) => format!("You are {name}, in a Nexus workspace"),
-        (None, true) => "A Nexus workspace that nobody has introduced themselves to yet".to_owned(),
+        (None, true) => "A Nexus workspace in which no introduction has taken place yet".to_owned(),
         (None, false) if ground.has_untrusted_workspace() => {
-            "The Nexus workspace here is not trusted, so nothing of it is used until its owner runs `nexus trust`"
+            "The Nexus workspace here is not trusted, so nothing in it is used until its owner runs `nexus trust`"
                 .to_owned()
         }
-        (None, false) => "No Nexus workspace goes with this folder; the project layer is here".to_owned(),
+        (None, false) => "This folder has no Nexus workspace; only the project layer is available".to_owned(),
     };
     let project = if project.is_empty() { "no project is open" } else { "a project is open" };
     format!("Status: {who}; {project}. `nexus status` says more.")

@@ -83,7 +83,7 @@ fn an_entry_of_the_same_name_is_never_written_over() {
         match &plan {
             Err(error @ BindingError::TakenEntry { file: named, entry: found, .. }) => {
                 assert_eq!((named.to_str(), found.as_str()), (Some(file), entry));
-                assert!(error.hint().unwrap().contains("another name"));
+                assert!(error.hint().unwrap().contains("rename or remove"));
             }
             other => panic!("{file}: {other:?}"),
         }

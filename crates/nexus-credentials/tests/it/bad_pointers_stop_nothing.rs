@@ -82,14 +82,14 @@ async fn each_bad_pointer_is_broken_with_its_reason_within_ten_seconds() {
     insta::assert_snapshot!(shown.join("\n"), @r#"
     a-variable: variable NOT_SET_ANYWHERE is not set
     b-json: …/broken.json is not JSON
-    c-empty: …/empty.json holds no secret at token
+    c-empty: …/empty.json contains no secret at token
     d-missing: …/missing.json does not exist
-    e-folder: / holds no secret
-    f-hanging: hanging gave no answer within 9 seconds
+    e-folder: / contains no secret
+    f-hanging: hanging did not answer within 9 seconds
     g-failing: failing ended with exit code 3
     h-silent: silent printed no secret
-    i-absent: program no-such-program-anywhere is not found
-    j-locked: secret-tool gave no answer within 9 seconds
+    i-absent: program no-such-program-anywhere was not found
+    j-locked: secret-tool did not answer within 9 seconds
     k-good: fine
     l-sealed: storage "sealed" is not supported
     "#);

@@ -45,7 +45,7 @@ fn what_is_missing_is_said_without_the_secret() {
     ");
     place.put("login", r#"{"a": {"b": 7, "secret": "canary"}}"#);
     insta::assert_snapshot!(said(&file(&place, Some("a.b"))), @"
-    error: T/login holds no secret at a.b
+    error: T/login contains no secret at a.b
     hint: log in with the tool that owns the file, then run `nexus credential sync`
     ");
     let keychain: Storage = serde_json::from_str(r#"{"provider": "keychain", "service": "x"}"#).unwrap();

@@ -214,7 +214,9 @@ fn every_hook_point_fires() {
         Some(match () {
             () if last.contains("kind: worker_result") => Reply::text("All done."),
             () if last.contains("dispatch_id") => Reply::text("Under way."),
-            () if asked.system().starts_with("You keep the memory") => Reply::text("They talked."),
+            () if asked.system().starts_with("You summarise a long conversation") => {
+                Reply::text("They talked.")
+            }
             () if asked.has_tool("wait") && !last.contains("Lisbon") => Reply::text("I see."),
             () if asked.has_tool("wait") => Reply::text("I send somebody.")
                 .call("agent_send", &json!({"op": "dispatch", "text": "run it"})),

@@ -148,6 +148,6 @@ fn a_bad_pointer_is_marked_after_a_start_and_stops_nothing() {
         all.iter().all(|one| one["status"] == "broken").then_some(all)
     });
     assert_eq!(listed[0]["lastError"], "variable NOT_SET_ANYWHERE is not set");
-    assert_eq!(listed[1]["lastError"], "sleep gave no answer within 9 seconds");
+    assert_eq!(listed[1]["lastError"], "sleep did not answer within 9 seconds");
     assert_eq!(daemon.get("/health").status, 200);
 }

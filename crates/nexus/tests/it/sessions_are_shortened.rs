@@ -16,7 +16,10 @@ const WITHIN: Duration = Duration::from_secs(20);
 fn summing_up() -> ModelServer {
     let server = ModelServer::start();
     server.answer(|asked| {
-        asked.system().starts_with("You keep the memory").then(|| Reply::text("They counted sheep."))
+        asked
+            .system()
+            .starts_with("You summarise a long conversation")
+            .then(|| Reply::text("They counted sheep."))
     });
     server.otherwise(Reply::text("Noted."));
     server

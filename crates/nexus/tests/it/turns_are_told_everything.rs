@@ -144,7 +144,10 @@ fn what_was_learnt_is_told_when_it_matters_and_the_record_says_so() {
 fn a_long_conversation_is_summed_up_paid_for_and_can_be_taken_back() {
     let server = ModelServer::start();
     server.answer(|asked| {
-        asked.system().starts_with("You keep the memory").then(|| Reply::text("They counted sheep."))
+        asked
+            .system()
+            .starts_with("You summarise a long conversation")
+            .then(|| Reply::text("They counted sheep."))
     });
     server.otherwise(Reply::text("Noted."));
     let workspace = onboarded(&server, Wire::Anthropic);

@@ -52,7 +52,7 @@ fn wait(daemon: &Daemon, request: &str) {
 fn answering() -> ModelServer {
     let server = ModelServer::start();
     server.answer(|asked| {
-        let summing_up = asked.system().starts_with("You keep the memory");
+        let summing_up = asked.system().starts_with("You summarise a long conversation");
         Some(Reply::text(if summing_up { "They asked for a key." } else { "With Grace." }))
     });
     server

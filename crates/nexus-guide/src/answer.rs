@@ -19,10 +19,10 @@ const MAX_MEMORY_LEN: usize = 4_000;
 /// Most memories asked for at once.
 const MEMORIES: u32 = 8;
 
-const CONNECT: &str = "To let a language model answer: start Nexus with a provider's key in the environment, such as \
-                       ANTHROPIC_API_KEY or OPENAI_API_KEY, or keep one with `nexus credential add`; then agree with \
-                       `nexus models allow anthropic`. A server on this machine (Ollama, llama.cpp, LM Studio) is found by \
-                       itself. `nexus models` shows what is in use and why.";
+const CONNECT: &str = "To connect a language model, start Nexus with a provider's key in the environment, such as \
+    ANTHROPIC_API_KEY or OPENAI_API_KEY, or store one with `nexus credential add`; then agree with `nexus models \
+    allow anthropic`. A server on this machine (Ollama, llama.cpp, LM Studio) is found automatically. `nexus models` \
+    shows what is in use and why.";
 
 /// How the list of abilities begins.
 pub(crate) const ABILITIES_LEAD: &str = "I can:\n";
@@ -40,17 +40,20 @@ pub(crate) fn answer(
         Intent::Run => run(scene, request, message, draft),
         Intent::Note => note(scene, request, draft),
         Intent::Forget => draft.say(
-            "I cannot delete memories from here, so nothing is lost by a misunderstanding. `nexus memory forget` in a terminal does it.",
+            "I cannot delete memories from here, so that nothing is lost by a misunderstanding. Use `nexus memory \
+             forget` in a terminal.",
         ),
         Intent::Remember => remember(scene, request, draft),
         Intent::Recall => recall(scene, telling, request, draft),
         Intent::WhoAmI => draft.say(who_am_i(scene, telling)),
         Intent::WhoAreYou => draft.say(who_are_you(scene, telling)),
         Intent::ScanCredentials => {
-            dispatch(scene, &task::scan(), "A worker looks for credentials now: names only, nothing is imported.", draft);
+            dispatch(scene, &task::scan(), "A worker is looking for credentials now: names only, nothing is \
+                imported.", draft);
         }
         Intent::ImportCredentials => {
-            dispatch(scene, &task::import(), "A worker is importing what the environment holds, as pointers; no value is copied.", draft);
+            dispatch(scene, &task::import(), "A worker is importing what the environment holds, as pointers; no \
+                value is copied.", draft);
         }
         Intent::Status => {
             if scene.has_tool("get_agent_status") {
@@ -65,14 +68,14 @@ pub(crate) fn answer(
             let mentions_notes = request.sentence.to_lowercase().contains("notes");
             let default = if mentions_notes { "home/notes" } else { "home" };
             let path = command::wanted_path(request).unwrap_or_else(|| default.to_owned());
-            dispatch(scene, &task::list(&path), &format!("A worker lists `{path}`."), draft);
+            dispatch(scene, &task::list(&path), &format!("A worker is listing `{path}`."), draft);
         }
         Intent::ShowFile => match command::wanted_path(request) {
-            Some(path) => dispatch(scene, &task::read(&path), &format!("A worker fetches `{path}`."), draft),
+            Some(path) => dispatch(scene, &task::read(&path), &format!("A worker is reading `{path}`."), draft),
             None => draft.say("Which file? Give me its path, for example: show file notes/todo.md"),
         },
         Intent::Time => draft.say(time(scene)),
-        Intent::ConnectModel => draft.say(format!("I am the offline guide, no language model. {CONNECT}")),
+        Intent::ConnectModel => draft.say(format!("I am the offline guide, not a language model. {CONNECT}")),
         Intent::ChangePersona => {
             // During onboarding the same words are facts for the files to come.
             if !scene.persona.is_onboarding {
@@ -89,7 +92,7 @@ pub(crate) fn answer(
             } else if hearing.facts {
                 changed_persona_or_unknown(scene, message, draft);
             } else {
-                draft.say("I have no open question. Say “help” to see what I can do.");
+                draft.say("I have not asked anything. Say “help” to see what I can do.");
             }
         }
     }
@@ -105,10 +108,10 @@ pub(crate) fn not_understood(scene: &Scene) -> String {
     let lead = if name.is_empty() { "I am the offline guide, " } else { name.as_str() };
     if scene.explained_lately {
         return format!(
-            "{lead}no language model, and I did not understand that either. “help” lists what I can do."
+            "{lead}not a language model, and I did not understand that either. “help” lists what I can do."
         );
     }
-    format!("{lead}no language model, and I did not understand that. {}\n\n{CONNECT}", abilities())
+    format!("{lead}not a language model, and I did not understand that. {}\n\n{CONNECT}", abilities())
 }
 
 /// A sentence that only told facts after onboarding: change the persona if it names one.
@@ -118,7 +121,7 @@ pub(crate) fn changed_persona_or_unknown(scene: &Scene, message: &str, draft: &m
         change_persona(scene, message, draft);
     } else {
         draft.say(format!(
-            "I did not understand that as a request. To have it kept, say: remember that {}",
+            "I did not recognise that as a request. To have me remember it, say: remember that {}",
             one_line(message, 200)
         ));
     }
@@ -133,7 +136,7 @@ fn abilities() -> String {
 }
 
 fn help() -> String {
-    format!("I am the offline guide and understand a short list of things. {}\n\n{CONNECT}", abilities())
+    format!("I am the offline guide and understand a short list of requests. {}\n\n{CONNECT}", abilities())
 }
 
 fn with_name(scene: &Scene, telling: &Telling, words: &str) -> String {
@@ -177,30 +180,30 @@ fn run(scene: &Scene, request: &Request, message: &str, draft: &mut Draft) {
             dispatch(
                 scene,
                 &task::run(&command),
-                &format!("A worker runs `{}`.", one_line(&command, 120)),
+                &format!("A worker is running `{}`.", one_line(&command, 120)),
                 draft,
             );
         }
         CommandRequest::Doubtful(words) => draft.say(format!(
-            "I am not sure that “{}” is a command. Put it between backticks and I run it: run `…`",
+            "I am not sure that “{}” is a command. Put it in backticks and I will run it: run `…`",
             one_line(&words, 120)
         )),
-        CommandRequest::Nothing => draft.say("What shall I run? For example: run `ls -la`"),
+        CommandRequest::Nothing => draft.say("What should I run? For example: run `ls -la`"),
     }
 }
 
 fn note(scene: &Scene, request: &Request, draft: &mut Draft) {
     let words = request.about.trim();
     if words.is_empty() {
-        draft.say("What shall I write? For example: write a note: buy milk");
+        draft.say("What should I write? For example: write a note: buy milk");
         return;
     }
     if words.len() > command::MAX_NOTE_LEN {
-        draft.say("That is too long for a note of mine, so I wrote nothing. Please put it into a file under `home/` yourself.");
+        draft.say("That is too long for a note, so I wrote nothing. Please put it in a file under `home/` yourself.");
         return;
     }
     let file = command::note_file(scene, words);
-    dispatch(scene, &task::note(&file), &format!("A worker writes that to `{}`.", file.path), draft);
+    dispatch(scene, &task::note(&file), &format!("A worker is writing that to `{}`.", file.path), draft);
 }
 
 fn remember(scene: &Scene, request: &Request, draft: &mut Draft) {
@@ -209,9 +212,10 @@ fn remember(scene: &Scene, request: &Request, draft: &mut Draft) {
         draft
             .say("That is too long for one memory, so I stored nothing. A note can hold it: write a note: …");
     } else if words.is_empty() {
-        draft.say("What shall I remember? For example: remember that I like green tea");
+        draft.say("What should I remember? For example: remember that I like green tea");
     } else if Redactor::new().redact(words) != words {
-        draft.say("That looks like a key or a password, and I keep no secrets in memory. `nexus credential add` is the place for it.");
+        draft.say("That looks like a key or a password, and I keep no secrets in memory. Use `nexus credential add` \
+            for it.");
     } else if scene.has_tool("remember") {
         draft.call("remember", json!({ "text": words }));
     } else {
@@ -221,7 +225,7 @@ fn remember(scene: &Scene, request: &Request, draft: &mut Draft) {
 
 fn recall(scene: &Scene, telling: &Telling, request: &Request, draft: &mut Draft) {
     if !scene.has_tool("recall") {
-        draft.say("I cannot look into my memory here.");
+        draft.say("I cannot search my memory here.");
         return;
     }
     let about = clip(request.about.trim(), MAX_MEMORY_LEN);
@@ -236,7 +240,7 @@ fn recall(scene: &Scene, telling: &Telling, request: &Request, draft: &mut Draft
 fn who_am_i(scene: &Scene, telling: &Telling) -> String {
     let Some(user) = &scene.persona.user else {
         return match telling.after.profile.call_name() {
-            Some(call) => format!("You told me that I may call you {call}."),
+            Some(call) => format!("You told me to call you {call}."),
             None => "You have not told me yet.".to_owned(),
         };
     };
@@ -246,7 +250,7 @@ fn who_am_i(scene: &Scene, telling: &Telling) -> String {
             lines.push(format!("You are {name}, and I call you {call}."))
         }
         (Some(name), _) | (None, Some(name)) => lines.push(format!("You are {name}.")),
-        (None, None) => lines.push("Your profile gives no name.".to_owned()),
+        (None, None) => lines.push("Your profile does not contain a name.".to_owned()),
     }
     for (field, label) in [("timezone", "Your time zone is"), ("email", "Your e-mail address is")] {
         if let Some(value) = user.field(field) {
@@ -269,8 +273,8 @@ fn who_are_you(scene: &Scene, telling: &Telling) -> String {
         agent.and_then(|document| document.field("creature")).map(|kind| format!(", {}", with_article(kind)));
     let emoji = agent.and_then(|document| document.field("emoji")).map(|emoji| format!(" {emoji}"));
     format!(
-        "{lead}{}{}. Right now I run on the offline guide: fixed rules on this machine, no language model. “help” lists what I \
-         can do.",
+        "{lead}{}{}. Right now I run on the offline guide: fixed rules on this machine, not a language model. “help” \
+         lists what I can do.",
         creature.unwrap_or_default(),
         emoji.unwrap_or_default()
     )
@@ -305,9 +309,9 @@ fn cancel(scene: &Scene, draft: &mut Draft) {
         return;
     }
     draft.say(if running.len() == 1 {
-        "I cancel the worker.".to_owned()
+        "I am cancelling the worker.".to_owned()
     } else {
-        format!("I cancel {} workers.", running.len())
+        format!("I am cancelling {} workers.", running.len())
     });
     for session in running {
         draft.call("agent_send", json!({ "op": "cancel", "target": scene.target(session) }));
@@ -324,8 +328,8 @@ fn retry(scene: &Scene, draft: &mut Draft) {
     match last_failed {
         // Onboarding composes the files anew and sends them itself; after it the manager writes them.
         Some(failed) if matches!(failed.purpose, Purpose::Identity(_)) => {}
-        Some(failed) => dispatch(scene, &failed.task, "I send a worker once more.", draft),
-        None => draft.say("Nothing has failed that I could try again."),
+        Some(failed) => dispatch(scene, &failed.task, "I am sending a worker once more.", draft),
+        None => draft.say("There is no failed task to try again."),
     }
 }
 
@@ -337,7 +341,7 @@ fn change_persona(scene: &Scene, words: &str, draft: &mut Draft) {
         || heard.creature.is_some();
     let changes_user = heard.user_name.is_some() || heard.call.is_some();
     if !changes_agent && !changes_user {
-        draft.say("What shall I change? For example: “call yourself Nova”, “call me Sam”, “be brief”.");
+        draft.say("What should I change? For example: “call yourself Nova”, “call me Sam”, “be brief”.");
         return;
     }
     if !scene.has_tool("write") {
@@ -366,7 +370,7 @@ fn change_persona(scene: &Scene, words: &str, draft: &mut Draft) {
 
 fn change_agent(scene: &Scene, heard: &Heard, draft: &mut Draft) {
     let Some(mut agent) = scene.persona.agent.clone() else {
-        draft.say("There is no persona yet that I could change.");
+        draft.say("There is no persona to change yet.");
         return;
     };
     let old = agent.field("name").unwrap_or_default().to_owned();

@@ -84,7 +84,7 @@ fn answer_person(scene: &Scene, telling: &Telling, draft: &mut Draft) {
             if place < last && acts {
                 // It may have been taken back by what followed; acting late surprises more than asking.
                 draft.say(format!(
-                    "Before that you wrote “{}”. Say it again if you still want it.",
+                    "Before that, you wrote “{}”. Say it again if you still want it.",
                     one_line(&request.sentence, 120)
                 ));
                 continue;
@@ -128,7 +128,10 @@ fn answer_import(scene: &Scene, telling: &Telling, hearing: &Hearing, draft: &mu
             }
         }
         Some(ImportAnswer::No) => {
-            draft.say("All right, I leave them where they are and will not ask again. “import the credentials” brings them in later.");
+            draft.say(
+                "All right, I will leave them where they are and not ask again. Say “import the credentials” \
+                to import them later.",
+            );
         }
         Some(ImportAnswer::Some) => {
             let names: Vec<String> = telling
@@ -139,7 +142,8 @@ fn answer_import(scene: &Scene, telling: &Telling, hearing: &Hearing, draft: &mu
                 .map(crate::findings::Finding::shown)
                 .collect();
             draft.say(format!(
-                "I can import all of them ({}) or none; for a choice use `nexus credential scan --import` in a terminal. All of them, yes or no?",
+                "I can import all of them ({}) or none; to choose, use `nexus credential scan --import` in a \
+                 terminal. All of them, yes or no?",
                 names.join(", ")
             ));
         }

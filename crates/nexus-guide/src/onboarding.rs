@@ -14,8 +14,8 @@ pub(crate) fn open(scene: &Scene, telling: &Telling, draft: &mut Draft) {
     let person_spoke = !telling.hearings.is_empty();
     if !telling.before.has_spoken && person_spoke {
         draft.say(
-            "Hello! I am the Nexus guide. I work offline: I am no language model, only a set of fixed rules, and everything \
-             we say stays on this machine. I can set up your assistant with you.",
+            "Hello! I am the Nexus guide. I work offline: I am not a language model, only a set of fixed rules, and \
+             everything we say stays on this machine. I can set up your assistant with you.",
         );
     }
     if !person_spoke || !scene.has_tool("agent_send") {
@@ -31,13 +31,13 @@ pub(crate) fn open(scene: &Scene, telling: &Telling, draft: &mut Draft) {
     }
     match (scans, looks) {
         (true, true) => draft.say(
-            "While we talk, one worker looks for credentials in your environment (names only, nothing is imported) and \
-             another looks around your home folder.",
+            "While we talk, one worker is looking for credentials in your environment (names only, nothing is \
+             imported) and another is looking around your home folder.",
         ),
         (true, false) => draft.say(
-            "While we talk, a worker looks for credentials in your environment: names only, nothing is imported.",
+            "While we talk, a worker is looking for credentials in your environment: names only, nothing is imported.",
         ),
-        (false, true) => draft.say("While we talk, a worker looks around your home folder."),
+        (false, true) => draft.say("While we talk, a worker is looking around your home folder."),
         (false, false) => {}
     }
 }
@@ -102,7 +102,7 @@ fn acknowledge(telling: &Telling, draft: &mut Draft) {
         || after.timezone != before.timezone
         || after.email != before.email
     {
-        words.push("I will put that into your profile.".to_owned());
+        words.push("I will add that to your profile.".to_owned());
     }
     draft.say(words.join(" "));
 }
@@ -120,14 +120,15 @@ fn ask_for_names(telling: &Telling, draft: &mut Draft) {
     };
     let question = match (&profile.agent_name, &profile.user_name) {
         (None, None) if is_first => {
-            "Two things to begin with: what shall I be called, and what may I call you? Echo, Atlas or Juniper would suit me, \
-             or say “you choose”. If you care how I should be (calm, playful, brief …), tell me in the same breath."
+            "Two things to begin with: what would you like to call me, and what may I call you? Echo, Atlas or \
+             Juniper would suit me, or say “you choose”. If you care what I should be like (calm, playful, brief …), \
+             tell me that too."
         }
         (None, None) => {
-            "What shall I be called, and what may I call you? For example: “You are Atlas and I am Sam.”"
+            "What would you like to call me, and what may I call you? For example: “You are Atlas and I am Sam.”"
         }
         (None, Some(_)) => {
-            "And what shall I be called? Echo, Atlas or Juniper would suit me, or say “you choose”."
+            "And what would you like to call me? Echo, Atlas or Juniper would suit me, or say “you choose”."
         }
         (Some(_), _) => "And what may I call you?",
     };
@@ -141,7 +142,8 @@ fn write_files(scene: &Scene, telling: &Telling, profile: &Profile, files: &[Fil
         None | Some(DispatchState::Unknown) => false,
         Some(DispatchState::Running) => {
             if draft.is_silent() {
-                draft.say("The worker is still writing your identity files; I tell you when it is done.");
+                draft
+                    .say("The worker is still writing your identity files; I will tell you when it is done.");
             }
             true
         }
@@ -156,7 +158,7 @@ fn write_files(scene: &Scene, telling: &Telling, profile: &Profile, files: &[Fil
             });
             if !asks_again {
                 draft.say(
-                    "Your identity files are not written yet. Say “try again” and I send a worker once more.",
+                    "Your identity files are not written yet. Say “try again” and I will send a worker once more.",
                 );
             }
             !asks_again
@@ -166,9 +168,7 @@ fn write_files(scene: &Scene, telling: &Telling, profile: &Profile, files: &[Fil
     };
     if settled {
         if draft.is_silent() {
-            draft.say(
-                "The identity files could not be written so far. Say “try again” to send a worker once more.",
-            );
+            draft.say("The identity files could not be written. Say “try again” to send a worker once more.");
         }
         return;
     }
@@ -177,7 +177,8 @@ fn write_files(scene: &Scene, telling: &Telling, profile: &Profile, files: &[Fil
         return;
     }
     draft.say(format!(
-        "I know enough. A worker now writes who we are into three files: {}. My manner will be {}; you can change all of it any time.",
+        "That is all I need. A worker is now writing who we are to three files: {}. My manner will be {}; you can \
+         change any of it at any time.",
         files.iter().map(|file| format!("`{}`", file.path)).collect::<Vec<_>>().join(", "),
         profile.manner()
     ));
@@ -214,7 +215,7 @@ pub(crate) fn repair(scene: &Scene, telling: &Telling, draft: &mut Draft) {
         }
     }
     if wrote {
-        draft.say("A part of our identity files is missing; I write it myself.");
+        draft.say("Some of our identity files are missing; I am writing them myself.");
     }
 }
 
@@ -256,10 +257,10 @@ fn finish(scene: &Scene, telling: &Telling, draft: &mut Draft) {
         }
     }
     if wrote {
-        draft.say("A part of our identity files is missing; I write it myself.");
+        draft.say("Some of our identity files are missing; I am writing them myself.");
     }
     if persona.lacks_user() && !told && !telling.before.has_spoken {
-        draft.say("Your own file is missing, too: what may I call you?");
+        draft.say("Your own file is missing too: what may I call you?");
     }
 }
 
@@ -294,7 +295,7 @@ pub(crate) fn correct_written_files(scene: &Scene, telling: &Telling, draft: &mu
             .collect::<Vec<_>>()
     };
     if names(&files) != names(written) {
-        draft.say("You told me something new meanwhile; a worker writes that down as well.");
+        draft.say("You have told me something new in the meantime; a worker is writing that down as well.");
         draft.dispatch(&task::identity(&files));
     }
 }

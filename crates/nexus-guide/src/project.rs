@@ -93,7 +93,7 @@ fn begin(scene: &Scene, skill: &str, text: &str, draft: &mut Draft) {
     if skill.starts_with("nx-plan") {
         let topic = text.rsplit_once(']').map_or(text, |(_, words)| words).trim();
         if topic.is_empty() {
-            draft.say("What is the plan about? Say it behind the tag: [plan] a page about us");
+            draft.say("What is the plan about? Say it after the tag: [plan] a page about us");
             return;
         }
         call(
@@ -108,7 +108,7 @@ fn begin(scene: &Scene, skill: &str, text: &str, draft: &mut Draft) {
         survey(draft);
     } else {
         draft.say(
-            "I am the offline guide: of the skills I only know [plan] and [run], in their simplest form.",
+            "I am the offline guide: the only skills I know are [plan] and [run], in their simplest form.",
         );
     }
 }
@@ -131,14 +131,14 @@ fn go_on(scene: &Scene, draft: &mut Draft) {
         }
         if name == "agent_send" {
             if let Some(task) = input["task"].as_u64() {
-                draft.say(format!("A worker does task {task} now."));
+                draft.say(format!("A worker is doing task {task} now."));
             }
             continue;
         }
         match input["op"].as_str() {
             Some("plan_start") => draft.say(format!(
-                "The plan “{}” is open. I am no language model, so I ask for the whole answer: which command does it? \
-                 Say, for example: [d] run `make page`. Then say [run].",
+                "The plan “{}” is open. I am not a language model, so I need the whole answer from you: which \
+                 command does it? Say, for example: [d] run `make page`. Then say [run].",
                 one_line(answer["topic"].as_str().unwrap_or_default(), 200)
             )),
             Some("plan_status") => look(scene, &answer, draft),
@@ -152,7 +152,7 @@ fn go_on(scene: &Scene, draft: &mut Draft) {
         }
     }
     if draft.is_empty() && !scene.has_spoken_in_turn {
-        draft.say("I wait for the others.");
+        draft.say("I am waiting for the others.");
     }
 }
 
@@ -220,8 +220,8 @@ fn add_tasks(plan: &Value, issues: &[&Value], draft: &mut Draft) {
     for issue in &wordy {
         let id = &issue["id"];
         draft.say(format!(
-            "The decision on issue {id} names no command between backticks, and I can do nothing else. \
-             Decide it again, for example: [d] #{id} run `make page`. Then say [run]."
+            "The decision on issue {id} contains no command in backticks, and I cannot do anything else. Decide it \
+             again, for example: [d] #{id} run `make page`. Then say [run]."
         ));
     }
     if !wordy.is_empty() {
@@ -253,8 +253,8 @@ fn send(scene: &Scene, task: &Value, draft: &mut Draft) {
     let id = &task["id"];
     let Some(command) = task::inline_code(task["context"].as_str().unwrap_or_default()) else {
         draft.say(format!(
-            "Task {id} names no command between backticks, and I can do nothing else. Somebody who can may take it, \
-             or nexus project close archives it as it is."
+            "Task {id} contains no command in backticks, and I cannot do anything else. Someone else may take it, or \
+             nexus project close archives it as it is."
         ));
         return;
     };
@@ -276,8 +276,8 @@ fn take_result(task: u64, status: &str, text: &str, draft: &mut Draft) {
         call(draft, "task_update", &json!({ "id": task, "status": "completed" }));
     } else {
         draft.say(format!(
-            "Task {task} did not work and stays open. The worker says: {words}\n\
-             [run] tries it again; [d] #N and another command between backticks, then [run], does that instead."
+            "Task {task} failed and stays open. The worker says: {words}\n\
+             [run] tries it again; [d] #N and another command in backticks, then [run], does that instead."
         ));
         call(draft, "task_update", &json!({ "id": task, "status": "pending" }));
     }

@@ -28,9 +28,7 @@ pub(crate) fn tell_calls(scene: &Scene, draft: &mut Draft) {
                 let stored = call.input.get("text").and_then(Value::as_str).unwrap_or_default();
                 draft.say(format!("I will remember: “{}”", one_line(stored, 600)));
             }
-            "recall" if outcome.is_error => {
-                draft.say(format!("I could not look into my memory: {}", reason()))
-            }
+            "recall" if outcome.is_error => draft.say(format!("I could not search my memory: {}", reason())),
             "recall" => draft.say(tell_memories(call, &outcome.text)),
             "get_agent_status" if outcome.is_error => {
                 draft.say(format!("I could not see the workers: {}", reason()))
@@ -141,7 +139,7 @@ fn tell_status(scene: &Scene, text: &str) -> String {
         return if lines.is_empty() {
             waiting(scene)
         } else {
-            format!("This is what the runtime says:\n{}", lines.join("\n"))
+            format!("The runtime says:\n{}", lines.join("\n"))
         };
     };
     let status = |worker: &Value| worker.get("status").and_then(Value::as_str).unwrap_or_default().to_owned();
@@ -224,10 +222,10 @@ pub(crate) fn tell_result(
     if failed && !matches!(purpose, Purpose::Scan | Purpose::Import if Findings::read_json(text).is_some()) {
         let reason = text.trim().trim_start_matches(FAILED).trim();
         let reason = if reason.is_empty() { "the worker gave no reason" } else { reason };
-        draft.say(format!("{} did not work: {}", capital(&what(purpose)), shorten(reason, 1_500)));
+        draft.say(format!("{} failed: {}", capital(&what(purpose)), shorten(reason, 1_500)));
         let manager_repairs = matches!(purpose, Purpose::Identity(_)) && !scene.persona.is_onboarding;
         if !manager_repairs {
-            draft.say("Say “try again” and I send a worker once more.");
+            draft.say("Say “try again” and I will send a worker once more.");
         }
         return;
     }
@@ -253,7 +251,7 @@ pub(crate) fn tell_result(
         Purpose::Other => {
             let text = text.trim();
             draft.say(if text.is_empty() {
-                "A worker is done and had nothing to report.".to_owned()
+                "A worker has finished and had nothing to report.".to_owned()
             } else {
                 format!("A worker reports: {}", shorten(text, MAX_SHOWN_LEN))
             });
@@ -263,7 +261,7 @@ pub(crate) fn tell_result(
 
 fn tell_scan(telling: &Telling, text: &str, draft: &mut Draft) {
     let Some(findings) = Findings::read(text) else {
-        draft.say(format!("The credential scan gave nothing I can read: {}", one_line(text, 300)));
+        draft.say(format!("I could not read the result of the credential scan: {}", one_line(text, 300)));
         draft.say("Say “scan for credentials” to try again.");
         return;
     };
@@ -272,9 +270,9 @@ fn tell_scan(telling: &Telling, text: &str, draft: &mut Draft) {
         let unsure: Vec<&Finding> = findings.found.iter().filter(|finding| !finding.imported).collect();
         draft.say(match (findings.found.is_empty(), unsure.is_empty()) {
             (true, _) => "The credential scan found nothing in the environment.".to_owned(),
-            (false, true) => "The credential scan found only what is imported already.".to_owned(),
+            (false, true) => "The credential scan found only what is already imported.".to_owned(),
             (false, false) => format!(
-                "The credential scan found {}, but cannot tell what that is for; `nexus credential add` can.",
+                "The credential scan found {} but could not tell what that is for; add it with `nexus credential add`.",
                 Findings::told(&unsure)
             ),
         });
@@ -284,11 +282,14 @@ fn tell_scan(telling: &Telling, text: &str, draft: &mut Draft) {
     let them = if importable.len() == 1 { "it" } else { "them" };
     if telling.after.import == ImportQuestion::Open {
         draft.say(format!(
-            "The credential scan found {told} in the environment. Shall I import {them}? Only a pointer to each variable is \
-             stored, never its value."
+            "The credential scan found {told} in the environment. Should I import {them}? Only a pointer to each \
+             variable is stored, never its value."
         ));
     } else {
-        draft.say(format!("The credential scan found {told}. As agreed I leave {them} alone; “import the credentials” would import {them}."));
+        draft.say(format!(
+            "The credential scan found {told}. As agreed, I am leaving {them} alone; say “import the \
+            credentials” to import {them}."
+        ));
     }
 }
 
@@ -317,11 +318,11 @@ fn tell_identity(scene: &Scene, telling: &Telling, draft: &mut Draft) {
         profile.agent_name.as_deref().or_else(|| scene.persona.agent_name()).unwrap_or("your assistant");
     let call = profile.call_name().or_else(|| scene.persona.call_name()).unwrap_or("friend");
     draft.say(format!(
-        "It is written down, {call}: I am {agent} from now on. I can remember things for you, tell what I know, run commands, \
-         keep notes and show files; “help” lists it all."
+        "It is written down, {call}: I am {agent} from now on. I can remember things for you, tell you what I know, \
+         run commands, keep notes and show files; “help” lists everything."
     ));
     if telling.after.import == ImportQuestion::Open {
-        draft.say("One question is still open: shall I import the credentials the scan found?");
+        draft.say("One question is still open: should I import the credentials the scan found?");
     }
 }
 

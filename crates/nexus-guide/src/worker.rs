@@ -34,7 +34,7 @@ pub(crate) fn reply(scene: &Scene) -> Draft {
     match texts.iter().rev().find_map(|text| task::parse(text)) {
         Some(job) => begin(scene, job, &mut draft),
         None => draft.say(
-            "I am the offline guide, not a language model, and can only do tasks with one command between backticks or \
+            "I am the offline guide, not a language model, and can only do tasks with one command in backticks or \
              with whole files in fenced blocks. Nothing was done.",
         ),
     }

@@ -175,9 +175,9 @@ impl Access {
             Decision::Allow => None,
             Decision::Deny => Some(match &policy {
                 Some(name) => format!("policy {name} denies it"),
-                None => format!("no policy allows a message from a principal of kind {}", principal.kind()),
+                None => format!("no policy allows messages from principals of kind {}", principal.kind()),
             }),
-            Decision::Ask => Some("the owner has to agree first".to_owned()),
+            Decision::Ask => Some("the owner has to approve it first".to_owned()),
         };
         let permissions = evaluation.permissions;
         let matched = match evaluation.matched.is_empty() {

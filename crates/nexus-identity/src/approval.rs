@@ -93,16 +93,16 @@ pub enum ApprovalError {
     #[error("{0}")]
     Invalid(String),
     /// Too many open ones.
-    #[error("{MAX_OPEN} questions of this requester are open already")]
+    #[error("{MAX_OPEN} requests from this requester are already open")]
     TooMany,
     /// There is none of that id.
     #[error("no permission request has the id {0}")]
     Missing(String),
     /// It was answered or ran out before.
-    #[error("the permission request was {0} before")]
+    #[error("the permission request was already {0}")]
     Settled(PermissionStatus),
     /// Consent for commands never stands.
-    #[error("consent to a command holds once; it cannot stand")]
+    #[error("a command can only be approved once, not permanently")]
     OnlyOnce,
     /// The database did not answer.
     #[error(transparent)]
@@ -286,10 +286,10 @@ fn check(ask: &Ask) -> Result<(), ApprovalError> {
     let invalid = |text: String| Err(ApprovalError::Invalid(text));
     let is_text = |text: &str, most: usize| !text.trim().is_empty() && text.chars().count() <= most;
     if !is_text(&ask.summary, MAX_SUMMARY) {
-        return invalid(format!("a summary has 1 to {MAX_SUMMARY} characters"));
+        return invalid(format!("a summary must have 1 to {MAX_SUMMARY} characters"));
     }
     if !ask.reason.as_deref().is_none_or(|reason| is_text(reason, MAX_REASON)) {
-        return invalid(format!("a reason has 1 to {MAX_REASON} characters"));
+        return invalid(format!("a reason must have 1 to {MAX_REASON} characters"));
     }
     let is_resource = |resource: &String| {
         !resource.is_empty() && resource.len() <= MAX_RESOURCE_LEN && !resource.chars().any(char::is_control)
@@ -299,7 +299,8 @@ fn check(ask: &Ask) -> Result<(), ApprovalError> {
         || !ask.resources.iter().all(is_resource)
     {
         return invalid(format!(
-            "resources names 1 to {MAX_RESOURCES} things of 1 to {MAX_RESOURCE_LEN} bytes without control characters"
+            "resources must list 1 to {MAX_RESOURCES} entries of 1 to {MAX_RESOURCE_LEN} bytes without control \
+             characters"
         ));
     }
     Ok(())

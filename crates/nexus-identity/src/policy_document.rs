@@ -59,7 +59,7 @@ pub fn with_document(document: &[Value], strangers: StrangerRule) -> Result<Vec<
         let written: Written = serde_json::from_value(value.clone())
             .map_err(|error| problem(&format!("number {}", place + 1), error.to_string()))?;
         if written.name.is_empty() || !names.insert(written.name.clone()) {
-            return Err(problem(&written.name, "a name of its own is needed".to_owned()));
+            return Err(problem(&written.name, "the name must be unique".to_owned()));
         }
         policies.retain(|policy| policy.name != written.name);
         if written.enabled {
@@ -198,7 +198,7 @@ impl Written {
         let name = self.name;
         let priority = self.priority.unwrap_or(PRIORITY);
         if priority > 100 {
-            return Err(problem(&name, "priority lies between 0 and 100".to_owned()));
+            return Err(problem(&name, "priority must be between 0 and 100".to_owned()));
         }
         let mut tags = self.matching.principal.tags.clone();
         match &self.matching.principal.relationship {
@@ -242,16 +242,16 @@ fn routing(
     if named.iter().any(|name| name.is_empty() || name.len() > MAX_NAME_LEN) {
         return Err(problem(
             policy,
-            format!("session.persona and session.key have 1 to {MAX_NAME_LEN} bytes"),
+            format!("session.persona and session.key must have 1 to {MAX_NAME_LEN} bytes"),
         ));
     }
     if session.is_some() && named.is_empty() {
-        return Err(problem(policy, "session names a persona, a key or both".to_owned()));
+        return Err(problem(policy, "session must name a persona, a key or both".to_owned()));
     }
     let delay = modifiers.delay_response.map(Duration::from_millis);
     if delay.is_some_and(|delay| delay > MAX_DELAY) {
         let most = MAX_DELAY.as_millis();
-        return Err(problem(policy, format!("modifiers.delay_response is at most {most} milliseconds")));
+        return Err(problem(policy, format!("modifiers.delay_response must be at most {most} milliseconds")));
     }
     Ok(Routing {
         session: session.map(|session| SessionRule { persona: session.persona, label: session.key }),
@@ -276,7 +276,12 @@ impl WrittenPrincipal {
         match kinds.as_slice() {
             [] => Ok(WhichPrincipal::Anyone),
             [one] => Ok(*one),
-            _ => Err(problem(policy, "nobody is two kinds of principal at once".to_owned())),
+            _ => Err(problem(
+                policy,
+                "the conditions contradict each other: they name more than one kind of \
+                principal"
+                    .to_owned(),
+            )),
         }
     }
 }

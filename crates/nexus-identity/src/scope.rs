@@ -15,13 +15,13 @@ pub struct Scopes(Vec<String>);
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ScopeError {
     /// Too many.
-    #[error("a token lists 1 to {MAX_COUNT} scopes")]
+    #[error("a token must have 1 to {MAX_COUNT} scopes")]
     Count,
     /// Not of the form.
-    #[error("{0:?} is not of the form control.<resource>.<action>; a part may be *")]
+    #[error("{0:?} does not have the form control.<resource>.<action>; a part may be *")]
     Form(String),
     /// More than the token has.
-    #[error("the token does not reach as far as {0}")]
+    #[error("the token does not include {0}")]
     Exceeds(String),
 }
 

@@ -68,16 +68,16 @@ pub enum TokenError {
     #[error(transparent)]
     Scopes(#[from] ScopeError),
     /// The label is wrong.
-    #[error("a label has at most {MAX_LABEL_LEN} bytes and no control characters")]
+    #[error("a label may have at most {MAX_LABEL_LEN} bytes and no control characters")]
     Label,
     /// No live token of that id.
-    #[error("no live token has the id {0}")]
+    #[error("no active token has the id {0}")]
     Missing(String),
     /// The database did not answer.
     #[error(transparent)]
     Store(#[from] StoreError),
     /// The system has no randomness to give.
-    #[error("no randomness for a token")]
+    #[error("getting random bytes for a token")]
     Random(#[source] std::io::Error),
 }
 

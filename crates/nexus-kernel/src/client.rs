@@ -31,7 +31,7 @@ pub enum ClientError {
     #[error("the workspace kernel closed the connection")]
     Closed,
     /// The answer is no frame of this protocol.
-    #[error("the workspace kernel answered something else than the protocol")]
+    #[error("the workspace kernel's answer does not follow the protocol")]
     NotTheProtocol,
     /// The request was refused.
     #[error("refused with code {code}: {reason}")]

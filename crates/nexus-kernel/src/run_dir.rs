@@ -16,13 +16,13 @@ pub const MAX_SOCKET_PATH_BYTES: usize = 107;
 #[derive(Debug, thiserror::Error)]
 pub enum RunDirError {
     /// A socket path would be cut by the operating system.
-    #[error("{} is {} bytes long, a socket path may have {MAX_SOCKET_PATH_BYTES}", path.display(), path.as_os_str().len())]
+    #[error("{} is {} bytes long; a socket path may have at most {MAX_SOCKET_PATH_BYTES}", path.display(), path.as_os_str().len())]
     PathTooLong {
         /// The socket path.
         path: PathBuf,
     },
     /// Others could plant things in it.
-    #[error("{} belongs to user {owner} with mode {mode:o}; it must be ours and writable by us alone", path.display())]
+    #[error("{} belongs to user {owner} and has mode {mode:o}; it must belong to you and be writable by you alone", path.display())]
     NotPrivate {
         /// The folder.
         path: PathBuf,
@@ -41,7 +41,7 @@ impl RunDirError {
         match self {
             Self::PathTooLong { .. } => Some("set NEXUS_RUN_DIR to a shorter path"),
             Self::NotPrivate { .. } => {
-                Some("run `chmod go-w` on it, or set NEXUS_RUN_DIR to a folder of yours")
+                Some("run `chmod go-w` on it, or set NEXUS_RUN_DIR to a folder of your own")
             }
             Self::File(_) => None,
         }

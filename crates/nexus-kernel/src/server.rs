@@ -81,7 +81,7 @@ impl ServeOptions {
 #[derive(Debug, thiserror::Error)]
 pub enum ServeError {
     /// Another process serves this plane already.
-    #[error("{plane} is served already{}", holder.map(|pid| format!(" by process {pid}")).unwrap_or_default())]
+    #[error("{plane} is already being served{}", holder.map(|pid| format!(" by process {pid}")).unwrap_or_default())]
     Running {
         plane: &'static str,
         /// By whom, if known.

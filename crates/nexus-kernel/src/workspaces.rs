@@ -105,7 +105,7 @@ impl Workspaces {
     pub(crate) fn create(&self, id: &WsId, owner: Role, init: bool) -> Result<bool, Failure> {
         let _turn = self.turns.take(id);
         if init && self.hooks.init.is_none() {
-            return Err(Failure::new(code::INIT_UNAVAILABLE, "this server has no init"));
+            return Err(Failure::new(code::INIT_UNAVAILABLE, "this server cannot initialise workspaces"));
         }
         let created = self.create_folder(id, owner)?;
         if init && let Err(why) = self.init(id) {
@@ -204,9 +204,11 @@ impl Workspaces {
                 return match found.kind {
                     EntryKind::Folder => self.complete(id, owner).map(|()| false),
                     EntryKind::Symlink => Err(JailError::Symlink { path: self.path(id) }.into()),
-                    EntryKind::File | EntryKind::Other => {
-                        Err(Failure::new(code::NOT_A_WORKSPACE, "something else has this name"))
-                    }
+                    EntryKind::File | EntryKind::Other => Err(Failure::new(
+                        code::NOT_A_WORKSPACE,
+                        "the name is taken by something that is not a \
+                            workspace",
+                    )),
                 };
             }
         }
@@ -228,7 +230,7 @@ impl Workspaces {
         self.jail.create_dir_all(staged, 0o700)?;
         let folder = self.jail.sub(staged)?;
         if self.disk_full.load(Ordering::Relaxed) {
-            return Err(Failure::new(code::NO_SPACE, "writing manifest.json: pretended full disk"));
+            return Err(Failure::new(code::NO_SPACE, "writing manifest.json: simulated full disk"));
         }
         folder.create_new("manifest.json", manifest(id, owner).as_bytes(), 0o600)?;
         folder.create_dir_all("logs", 0o700)?;
@@ -265,7 +267,11 @@ impl Workspaces {
                 EntryKind::Folder => {}
                 EntryKind::Symlink => return Err(JailError::Symlink { path: self.path(id) }.into()),
                 EntryKind::File | EntryKind::Other => {
-                    return Err(Failure::new(code::NOT_A_WORKSPACE, "something else has this name"));
+                    return Err(Failure::new(
+                        code::NOT_A_WORKSPACE,
+                        "the name is taken by something that is not a \
+                        workspace",
+                    ));
                 }
             },
         }
@@ -277,7 +283,7 @@ impl Workspaces {
         if self.is_in_use(&self.run_dir.path().join(&gone)) {
             // A daemon started between the question and the rename. It gets its folder back.
             self.jail.rename(&gone, id.as_str())?;
-            return Err(Failure::new(code::WORKSPACE_IN_USE, "a daemon started meanwhile"));
+            return Err(Failure::new(code::WORKSPACE_IN_USE, "a daemon has started in it"));
         }
         failpoint::hit("kernel.destroy.renamed");
         Ok(Some(gone))
@@ -289,11 +295,11 @@ impl Workspaces {
             return Ok(());
         }
         let Some(stopper) = self.hooks.stop.as_ref().filter(|_| stop) else {
-            return Err(Failure::new(code::WORKSPACE_IN_USE, "a daemon runs in it"));
+            return Err(Failure::new(code::WORKSPACE_IN_USE, "a daemon is running in it"));
         };
         hooks::run(|| stopper(&path)).flatten().map_err(|why| Failure::new(code::STOP_FAILED, why))?;
         if self.is_in_use(&path) {
-            return Err(Failure::new(code::STOP_FAILED, "the daemon still runs"));
+            return Err(Failure::new(code::STOP_FAILED, "the daemon is still running"));
         }
         Ok(())
     }

@@ -165,7 +165,7 @@ impl Chain {
                     }
                 }
                 Next::Credential | Next::Model => {
-                    tracing::warn!(model = %link.endpoint.name, %error, code = error.code(), "a model gave no reply");
+                    tracing::warn!(model = %link.endpoint.name, %error, code = error.code(), "model call failed");
                     self.keys.failed(key, &error).await;
                     note(tried, link, key.pointer(), error.to_string());
                     talk.remember(error);

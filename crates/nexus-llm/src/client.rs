@@ -183,7 +183,7 @@ impl Client {
                 Ok(Ok(piece)) => piece,
                 Ok(Err(error)) => return Err(self.broken(&error)),
                 Err(_) => {
-                    let reason = format!("nothing came for {} ms", patience.as_millis());
+                    let reason = format!("no data for {} ms", patience.as_millis());
                     return Err(ModelError::TimedOut { provider: who.provider, reason });
                 }
             };

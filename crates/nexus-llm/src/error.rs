@@ -10,7 +10,7 @@ pub enum ModelError {
     #[error("the call was cancelled")]
     Cancelled,
     /// Wait, or use another credential.
-    #[error("{provider} asks to slow down{}", wait(.retry_after.as_ref()))]
+    #[error("{provider} is rate limiting requests{}", wait(.retry_after.as_ref()))]
     RateLimited {
         /// Who asks.
         provider: String,
@@ -33,7 +33,7 @@ pub enum ModelError {
         only_its_tool: bool,
     },
     /// The account has no credit; use another.
-    #[error("{provider} has no credit for {pointer}: {reason}")]
+    #[error("{provider} reports no credit for {pointer}: {reason}")]
     NoCredit {
         provider: String,
         /// Which credential; never the secret.
@@ -58,7 +58,7 @@ pub enum ModelError {
         reason: String,
     },
     /// The reply ended in the middle. What came of it has been streamed.
-    #[error("the reply of {provider} broke off: {reason}")]
+    #[error("the reply from {provider} was cut off: {reason}")]
     BrokenOff {
         provider: String,
         /// What was seen.
@@ -135,13 +135,15 @@ impl ModelError {
     /// Returns advice for the person, where there is any.
     pub const fn hint(&self) -> Option<&'static str> {
         match self {
-            Self::Unauthorized { .. } => Some("`nexus credential verify` shows what each provider says"),
-            Self::NoCredit { .. } => Some("add credit at the provider, or another credential"),
-            Self::Exhausted { .. } => {
-                Some("`nexus models` shows what is chosen and why; agent.fallbacks names models to try next")
+            Self::Unauthorized { .. } => {
+                Some("`nexus credential verify` tests each credential with its provider")
             }
+            Self::NoCredit { .. } => Some("add credit with the provider, or add another credential"),
+            Self::Exhausted { .. } => Some(
+                "`nexus models` shows which model is chosen and why; agent.fallbacks lists models to try next",
+            ),
             Self::RateLimited { .. } | Self::Unavailable { .. } | Self::TimedOut { .. } => {
-                Some("say it again in a while, or name another model in agent.fallbacks")
+                Some("try again later, or list another model in agent.fallbacks")
             }
             Self::Cancelled | Self::ContextTooLong | Self::BrokenOff { .. } | Self::Rejected { .. } => None,
         }

@@ -134,7 +134,7 @@ fn judge(status: u16, retry_after: Option<Duration>, text: &str, is_tool_login: 
         // Google answers 400 to a wrong key.
         400 if has(&["api key", "api_key"]) => Verdict::Refused { reason },
         401 | 403 => Verdict::Refused { reason },
-        300..=399 => Verdict::Unreachable { reason: format!("{reason}; it redirects elsewhere") },
+        300..=399 => Verdict::Unreachable { reason: format!("{reason}; the server redirects elsewhere") },
         _ => Verdict::Unreachable { reason },
     }
 }

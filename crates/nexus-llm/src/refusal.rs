@@ -117,7 +117,9 @@ fn classify(
         400 | 422 | 500 if has(&too_long) => ModelError::ContextTooLong,
         429 => ModelError::RateLimited { provider, retry_after },
         408 | 409 | 425 | 500..=599 => ModelError::Unavailable { provider, reason, retry_after },
-        300..=399 => ModelError::Rejected { provider, reason: format!("{reason}; it redirects elsewhere") },
+        300..=399 => {
+            ModelError::Rejected { provider, reason: format!("{reason}; the server redirects elsewhere") }
+        }
         _ => ModelError::Rejected { provider, reason },
     }
 }

@@ -92,13 +92,13 @@ pub struct BackupReport {
 #[derive(Debug, thiserror::Error)]
 pub enum BackupError {
     /// Something is there already.
-    #[error("{} exists already", path.display())]
+    #[error("{} already exists", path.display())]
     TargetExists {
         /// The place.
         path: PathBuf,
     },
     /// A backup inside the workspace would hold itself.
-    #[error("{} lies inside the workspace", path.display())]
+    #[error("{} is inside the workspace", path.display())]
     Inside {
         /// The place.
         path: PathBuf,
@@ -115,7 +115,7 @@ pub enum BackupError {
     #[error("{file} in the backup is damaged: {reason}")]
     Damaged { file: String, reason: String },
     /// More than a workspace should hold.
-    #[error("{} holds more than {limit} entries", path.display())]
+    #[error("{} contains more than {limit} entries", path.display())]
     TooMuch {
         /// The folder.
         path: PathBuf,
@@ -131,7 +131,7 @@ pub enum BackupError {
     #[error(transparent)]
     Trust(#[from] TrustError),
     /// The system gave no random bytes.
-    #[error("drawing random bytes")]
+    #[error("getting random bytes")]
     Random(#[source] std::io::Error),
     #[error(transparent)]
     File(#[from] FileError),
@@ -141,10 +141,12 @@ impl BackupError {
     /// Returns what a person can do about it.
     pub fn hint(&self) -> Option<String> {
         match self {
-            Self::TargetExists { .. } => Some("choose another place, or move what is there away".to_owned()),
-            Self::Inside { .. } => Some("choose a place outside the workspace".to_owned()),
+            Self::TargetExists { .. } => {
+                Some("choose another location, or move the existing one away".to_owned())
+            }
+            Self::Inside { .. } => Some("choose a location outside the workspace".to_owned()),
             Self::NotABackup { .. } | Self::Damaged { .. } => Some("use another backup".to_owned()),
-            Self::TooMuch { .. } => Some("--without-home leaves your own folder out".to_owned()),
+            Self::TooMuch { .. } => Some("--without-home leaves out home/".to_owned()),
             Self::Store(error) => error.hint(),
             Self::Config(error) => Some(error.hint()),
             Self::Trust(error) => Some(error.hint().to_owned()),
@@ -208,7 +210,7 @@ fn fill(layout: &Layout, staged: &Path, home: HomeFolder) -> Result<BackupReport
     let taken = ["state", "home", MANIFEST].map(|name| layout.root().join(name));
     for path in taken.iter().filter(|path| *path != layout.state() && *path != layout.home()) {
         if std::fs::symlink_metadata(path).is_ok() {
-            skipped.push(format!("{}: a backup needs this name itself", path.display()));
+            skipped.push(format!("{}: a backup uses this name itself", path.display()));
         }
     }
     // Whatever a person put beside the known folders is part of the workspace, too.
@@ -233,13 +235,13 @@ fn fill(layout: &Layout, staged: &Path, home: HomeFolder) -> Result<BackupReport
             Ok(stored) => manifest.files.push(stored),
             // Files come and go while agents work; one that is gone is no reason to have no backup.
             Err(error) if error.source.kind() == std::io::ErrorKind::NotFound => {
-                skipped.push(format!("{}: gone meanwhile", from.display()));
+                skipped.push(format!("{}: removed in the meantime", from.display()));
             }
             Err(error) => return Err(error.into()),
         }
     }
     for (link, _) in found.links.iter().filter(|(path, _)| !path.contains('/')) {
-        skipped.push(format!("{link}: a link, stored as one; what it leads to stays where it is"));
+        skipped.push(format!("{link}: stored as a link; its target is not included"));
     }
     manifest.links = found.links.into_iter().map(|(path, target)| StoredLink { path, target }).collect();
     manifest.files.push(masked_config(layout, staged)?);

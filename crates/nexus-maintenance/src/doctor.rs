@@ -107,9 +107,9 @@ pub async fn doctor(request: &DoctorRequest<'_>) -> DoctorReport {
         Ok(Trust::NoRecord | Trust::OtherFolder | Trust::NoId) => Check::new(
             "trust",
             Condition::Warning,
-            "this workspace was not made here; its base URLs, commands and own automations are off",
+            "this workspace was not created here; its base URLs, commands and own automations are disabled",
         )
-        .hint("look at it, then run `nexus trust`"),
+        .hint("review it, then run `nexus trust`"),
         Err(error) => Check::new("trust", Condition::Warning, error.to_string()).hint(error.hint()),
     });
     credentials(request, trusted, &mut checks).await;
@@ -137,7 +137,7 @@ fn configuration(request: &DoctorRequest<'_>, trust: Trust, checks: &mut Vec<Che
             let mut hint = error.hint();
             if last_good.exists() {
                 hint.push_str(&format!(
-                    "; {} holds the last one that was valid, its token left out",
+                    "; {} contains the last valid one, without its token",
                     last_good.display()
                 ));
             }
@@ -162,7 +162,7 @@ async fn credentials(request: &DoctorRequest<'_>, trust: Trust, checks: &mut Vec
             for problem in listing.problems {
                 checks.push(
                     Check::new("credentials", Condition::Warning, problem)
-                        .hint("repair the file or remove it; `nexus credential add` makes a new one"),
+                        .hint("repair the file or remove it; `nexus credential add` creates a new one"),
                 );
             }
         }
@@ -197,7 +197,10 @@ async fn credentials(request: &DoctorRequest<'_>, trust: Trust, checks: &mut Vec
                 }
             }
             if bad == 0 {
-                checks.push(Check::fine("credentials", format!("{total} pointers, each gives a secret")));
+                checks.push(Check::fine(
+                    "credentials",
+                    format!("{total} pointers, all of which yield a secret"),
+                ));
             }
         }
         Err(error) => {

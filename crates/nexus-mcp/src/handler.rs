@@ -95,7 +95,7 @@ fn not_understood(request: CustomRequest) -> ErrorData {
     let method: String = request.method.chars().take(64).collect();
     match problem {
         Some(problem) => {
-            let message = format!("the parameters of {method} have another form: {problem}");
+            let message = format!("invalid parameters for {method}: {problem}");
             ErrorData::invalid_params(message, None)
         }
         None => ErrorData::new(ErrorCode::METHOD_NOT_FOUND, format!("there is no method {method:?}"), None),
@@ -103,7 +103,7 @@ fn not_understood(request: CustomRequest) -> ErrorData {
 }
 
 fn defect() -> ToolOutput {
-    ToolOutput::error("a defect ended the call; what it did until then is unknown")
+    ToolOutput::error("the call ended in an internal error; its effects up to then are unknown")
 }
 
 fn described(hints: ToolHints, spec: ToolSpec) -> Tool {

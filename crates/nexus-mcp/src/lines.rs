@@ -170,10 +170,10 @@ fn refusal(line: &[u8], error: &serde_json::Error) -> Option<Refusal> {
     }
     let refuse = |id, code, message: String| Some(Refusal { id, code, message });
     if let Err(error) = serde_json::from_slice::<serde::de::IgnoredAny>(line) {
-        return refuse(Value::Null, PARSE_ERROR, format!("the line is no JSON: {error}"));
+        return refuse(Value::Null, PARSE_ERROR, format!("the line is not valid JSON: {error}"));
     }
     let Ok(outline) = serde_json::from_slice::<Outline>(line) else {
-        let what = "a message is one JSON object; lists of messages are not taken".to_owned();
+        let what = "a message must be one JSON object; batches are not supported".to_owned();
         return refuse(Value::Null, INVALID_REQUEST, what);
     };
     // Answering answers could go on forever.
@@ -190,7 +190,7 @@ fn refusal(line: &[u8], error: &serde_json::Error) -> Option<Refusal> {
     match outline.method {
         Some(Value::String(method)) => {
             let method: String = method.chars().take(64).collect();
-            refuse(id, INVALID_PARAMS, format!("the parameters of {method} have another form: {error}"))
+            refuse(id, INVALID_PARAMS, format!("invalid parameters for {method}: {error}"))
         }
         _ => refuse(id, INVALID_REQUEST, "the message names no method".to_owned()),
     }

@@ -14,10 +14,10 @@ use crate::lines::Lines;
 #[derive(Debug, thiserror::Error)]
 pub enum ServeError {
     /// The client and this server have no version in common, or the client cannot be written to.
-    #[error("the conversation did not begin: {0}")]
+    #[error("the MCP session did not start: {0}")]
     Handshake(String),
     /// A defect ended it.
-    #[error("serving ended in a defect: {0}")]
+    #[error("the MCP server ended with an internal error: {0}")]
     Defect(String),
 }
 
@@ -39,7 +39,7 @@ pub async fn serve_lines(
     };
     match running.waiting().await {
         Ok(reason) => {
-            tracing::debug!(?reason, "the client is gone");
+            tracing::debug!(?reason, "the client has disconnected");
             Ok(())
         }
         Err(error) => Err(ServeError::Defect(error.to_string())),

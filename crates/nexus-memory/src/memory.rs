@@ -33,10 +33,10 @@ pub enum MemoryError {
         id: String,
     },
     /// Somebody still works on it.
-    #[error("event {event} is still being worked on")]
+    #[error("event {event} is still being processed")]
     Busy { event: EventId },
     /// A file beside the databases could not be read or written.
-    #[error("looking through the files beside the databases")]
+    #[error("searching the files beside the databases")]
     Files {
         /// Why.
         source: std::io::Error,
@@ -53,12 +53,12 @@ impl MemoryError {
     /// Returns advice for the person.
     pub fn hint(&self) -> Option<String> {
         match self {
-            Self::Empty => Some("say what to remember, as one whole sentence".to_owned()),
+            Self::Empty => Some("give the fact as one full sentence".to_owned()),
             Self::TooLong { .. } => {
-                Some("split it into sentences, or keep it in a file and remember where it is".to_owned())
+                Some("split it into sentences, or keep it in a file and remember its path".to_owned())
             }
             Self::Unknown { .. } => {
-                Some("`nexus memory recall` shows what there is, with ids in --json".to_owned())
+                Some("`nexus memory recall` shows what is stored; --json includes ids".to_owned())
             }
             Self::Busy { .. } => Some("wait until it is answered, then try again".to_owned()),
             Self::Interrupted | Self::Files { .. } => None,

@@ -103,7 +103,7 @@ impl Outlook<'_> {
         }
         let (service, model) = self.split(wanted);
         let Some(service) = service.or_else(|| maker_of(wanted).map(str::to_owned)) else {
-            return Err(format!("{wanted:?} names no provider; write provider/model"));
+            return Err(format!("{wanted:?} does not name a provider; write provider/model"));
         };
         self.link(&service, model.as_deref()).map(Some)
     }
@@ -147,7 +147,7 @@ impl Outlook<'_> {
         match self.folder.choose(&service, None, &self.rules) {
             Ok(found) => found.into_iter().map(|candidate| candidate.reference).collect(),
             Err(error) => {
-                tracing::warn!(error = file_trouble(&error), "credentials could not be read");
+                tracing::warn!(error = file_trouble(&error), "credentials not read");
                 Vec::new()
             }
         }
@@ -199,10 +199,11 @@ impl Outlook<'_> {
             });
         }
         let mut links = Vec::new();
-        let first = service.ok_or_else(|| format!("{named:?} names no provider")).and_then(|service| {
-            let link = self.link(&service, model.as_deref())?;
-            self.is_usable(&link).map(|()| link)
-        });
+        let first =
+            service.ok_or_else(|| format!("{named:?} does not name a provider")).and_then(|service| {
+                let link = self.link(&service, model.as_deref())?;
+                self.is_usable(&link).map(|()| link)
+            });
         match first {
             Ok(link) => {
                 notes.add(&link.endpoint.name, ModelSource::Config, "chosen");
@@ -213,9 +214,7 @@ impl Outlook<'_> {
         for fallback in &agent.fallbacks {
             match self.named(fallback).and_then(|link| match link {
                 Some(link) => self.is_usable(&link).map(|()| link),
-                None => {
-                    Err("the guide stands in for no model; it answers only where none is set up".to_owned())
-                }
+                None => Err("the guide is not a fallback; it answers only if no model is set up".to_owned()),
             }) {
                 Ok(link) => {
                     notes.add(&link.endpoint.name, ModelSource::Config, "tried next");
@@ -251,7 +250,7 @@ impl Outlook<'_> {
             let name = &link.endpoint.name;
             match (local, agreed) {
                 (true, _) => {
-                    let why = format!("{} is on this machine", link.endpoint.base);
+                    let why = format!("{} runs on this machine", link.endpoint.base);
                     notes.add(name, ModelSource::Credential, why.clone());
                     if links.is_empty() {
                         reason = why;
@@ -267,7 +266,7 @@ impl Outlook<'_> {
                     links.push(link);
                 }
                 (false, None) if refused => notes.add(name, ModelSource::Credential, "you said no"),
-                (false, None) => notes.add(name, ModelSource::Credential, "waits for your yes"),
+                (false, None) => notes.add(name, ModelSource::Credential, "needs your consent"),
             }
         }
         self.chosen(links, ModelSource::Credential, &reason)
@@ -314,7 +313,7 @@ impl Outlook<'_> {
             let model = link.endpoint.name.to_string();
             let host = link.endpoint.base.host();
             let text = format!(
-                "A credential for {provider} was found (account {account}). With your yes, {model} at {host} answers \
+                "A credential for {provider} was found (account {account}). If you agree, {model} at {host} answers \
                  here and is charged to that account."
             );
             Some(ModelQuestion { provider, account, model, text })
@@ -323,7 +322,7 @@ impl Outlook<'_> {
 
     fn why_guide(&self, notes: &Notes) -> String {
         match notes.considered.first() {
-            None => "no credential for a provider and no model server on this machine was found".to_owned(),
+            None => "found neither a credential for a provider nor a model server on this machine".to_owned(),
             Some(first) => format!("{}: {}", first.model, first.outcome),
         }
     }
@@ -363,11 +362,13 @@ impl Outlook<'_> {
         let found = self.credentials(service);
         let agreed = |reference: &Reference| self.answers.get(&key_of(reference)) == Some(&true);
         if found.is_empty() && !self.has_any(service) {
-            return Err(format!("no credential for {service}; `nexus credential add {service}` takes one"));
+            return Err(format!("no credential for {service}; `nexus credential add {service}` adds one"));
         }
         // The configuration of a stranger's workspace is nobody's yes.
         if !self.trusted && !found.iter().any(agreed) {
-            return Err("this workspace is not trusted here, so its wish counts as a question".to_owned());
+            return Err(
+                "this workspace is not trusted, so its configured model needs your consent".to_owned()
+            );
         }
         Ok(())
     }
@@ -382,14 +383,14 @@ impl Outlook<'_> {
         let configured = self.settings.providers.get(service).and_then(|one| one.base_url.as_deref());
         if configured.is_some() && !self.trusted {
             return Err(
-                "its address was set and this workspace is not trusted here; run `nexus trust`".to_owned()
+                "its address is configured in a workspace that is not trusted; run `nexus trust`".to_owned()
             );
         }
         let own = provider(service).map(|known| known.base.to_owned()).or_else(|| local_base(service));
         let Some(base) = configured.map(str::to_owned).or(own) else {
             let known: Vec<&str> = LOCAL_SERVERS.iter().map(|(name, _)| *name).collect();
             return Err(format!(
-                "no provider {service:?} is known; set providers.{service}.base_url, or name one of {} or {}",
+                "unknown provider {service:?}; set providers.{service}.base_url, or use {} or {}",
                 PROVIDERS
                     .iter()
                     .filter(|one| one.chat.is_some())

@@ -120,7 +120,7 @@ async fn verify(
         Ok(secret) => secret,
         Err(error) if observer == Observer::Shell => {
             let reason = format!("not visible from here: {}", chain(&error));
-            let hint = "while a daemon runs, `nexus credential verify` asks it; nothing was written down";
+            let hint = "with a running daemon, `nexus credential verify` asks it; nothing was recorded";
             return Ok(verified(VerifyOutcome::NotVisible, Some(reason), Some(hint)));
         }
         Err(error) => {
@@ -143,7 +143,7 @@ async fn verify(
     Ok(match verdict {
         Verdict::Works => verified(VerifyOutcome::Works, None, None),
         Verdict::NoProbe => {
-            let reason = "the secret is there; no test for this service is known".to_owned();
+            let reason = "the secret can be read; there is no test for this service".to_owned();
             verified(VerifyOutcome::Present, Some(reason), None)
         }
         Verdict::Refused { reason } => {
@@ -154,10 +154,10 @@ async fn verify(
             verified(VerifyOutcome::ThirdParty, Some(own_tool_only(&reason)), Some(hint))
         }
         Verdict::RateLimited { .. } => {
-            verified(VerifyOutcome::Resting, Some("the provider asks to slow down".to_owned()), None)
+            verified(VerifyOutcome::Resting, Some("the provider is rate limiting requests".to_owned()), None)
         }
         Verdict::NoCredit { reason } => {
-            verified(VerifyOutcome::Resting, Some(reason), Some("add credit at the provider"))
+            verified(VerifyOutcome::Resting, Some(reason), Some("add credit with the provider"))
         }
         Verdict::Unreachable { reason } => {
             let hint = "check the network and providers.*.base_url";
@@ -167,7 +167,7 @@ async fn verify(
 }
 
 fn own_tool_only(reason: &str) -> String {
-    format!("the provider takes this login from its own tool only ({reason})")
+    format!("the provider accepts this login only from its own tool ({reason})")
 }
 
 fn write_down(

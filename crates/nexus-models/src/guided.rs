@@ -14,7 +14,7 @@ use tokio_util::sync::CancellationToken;
 use crate::Models;
 
 /// How the note begins that stands below the guide's own words. What follows it is not the guide's.
-const NOTE: &str = "\n\n—\nI am the offline guide and no language model.";
+const NOTE: &str = "\n\n—\nI am the offline guide, not a language model.";
 
 /// The guide, with a question to the owner if there is one.
 #[derive(Debug)]
@@ -64,7 +64,7 @@ impl Model for Guided {
             Said::No => {
                 self.answered(models, question, false).await?;
                 let text = format!(
-                    "Understood: {} stays unused and I will not ask again. `nexus models allow {}` changes that.",
+                    "Understood: {} will not be used, and I will not ask again. `nexus models allow {}` changes that.",
                     question.provider, question.provider
                 );
                 return Ok(only(text, sink));
@@ -94,7 +94,7 @@ impl Guided {
         let kept = models.answer(&question.provider, Some(&question.account), agrees).await;
         kept.map(drop).map_err(|error| ModelError::Unavailable {
             provider: "nexus".to_owned(),
-            reason: format!("the answer could not be kept: {error}"),
+            reason: format!("the answer could not be saved: {error}"),
             retry_after: None,
         })
     }
@@ -131,8 +131,8 @@ impl Model for PendingModel {
 fn note(question: &ModelQuestion) -> String {
     let provider = &question.provider;
     format!(
-        "{NOTE} {} Say “use {provider}” and it answers from now on; say “not {provider}” and nobody asks again. (Or \
-         `nexus models allow {provider}`.)",
+        "{NOTE} {} Say “use {provider}” and it will answer from now on; say “not {provider}” and I will not ask \
+         again. (Or run `nexus models allow {provider}`.)",
         question.text
     )
 }

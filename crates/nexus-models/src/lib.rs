@@ -91,7 +91,7 @@ impl Models {
                 settings: RwLock::new(settings.clone()),
                 answers: Arc::default(),
                 local: Mutex::default(),
-                choice: RwLock::new(Arc::new(Choice::guide("nothing was looked at yet"))),
+                choice: RwLock::new(Arc::new(Choice::guide("not determined yet"))),
                 ready: RwLock::new(None),
                 seen: Mutex::new(None),
                 looked: watch::Sender::new(false),
@@ -243,7 +243,7 @@ impl Models {
     /// model is one that is known here. The error is for the person.
     pub fn choosable(&self, wanted: &str) -> Result<String, String> {
         if wanted.len() > MAX_NAME_LEN || wanted.trim().is_empty() || wanted.chars().any(char::is_control) {
-            return Err(format!("a model's name has 1 to {MAX_NAME_LEN} printable characters"));
+            return Err(format!("a model name must have 1 to {MAX_NAME_LEN} printable characters"));
         }
         let Some(link) = self.outlook(|outlook| outlook.usable(wanted))? else {
             return Ok("guide".to_owned());
@@ -253,7 +253,7 @@ impl Models {
         if in_use || self.table().knows(&name) {
             return Ok(name.to_string());
         }
-        Err(format!("{name} is not a model that is known here"))
+        Err(format!("{name} is not a known model"))
     }
 
     /// Returns the model a worker's role would like, where there is one to be had.

@@ -14,7 +14,7 @@ pub enum NetError {
         reason: String,
     },
     /// The guard refused the host; nothing was sent to it.
-    #[error("{host} belongs to {kept} and is not reached from here")]
+    #[error("{host} belongs to {kept} and may not be reached from here")]
     Kept {
         /// Name or address as asked for.
         host: String,
@@ -41,34 +41,34 @@ pub enum NetError {
         reason: String,
     },
     /// More redirects than are followed.
-    #[error("{host} redirects too often")]
+    #[error("{host} redirects too many times")]
     TooManyRedirects {
         /// The host first asked.
         host: String,
     },
     /// It took too long.
-    #[error("{host} gave no answer within {after:?}")]
+    #[error("{host} did not answer within {after:?}")]
     TimedOut {
         host: String,
         /// How long was waited.
         after: Duration,
     },
     /// The answer is longer than the caller accepts.
-    #[error("the answer of {host} is longer than the allowed {limit} bytes")]
+    #[error("the answer from {host} is longer than the allowed {limit} bytes")]
     TooLong {
         host: String,
         /// How much was allowed.
         limit: usize,
     },
     /// The connection ended in the middle.
-    #[error("the answer of {host} broke off: {reason}")]
+    #[error("the answer from {host} was cut off: {reason}")]
     BrokenOff {
         host: String,
         /// What was seen.
         reason: String,
     },
     /// The client itself could not be made.
-    #[error("the HTTP client could not be made: {reason}")]
+    #[error("building the HTTP client: {reason}")]
     Client {
         /// What went wrong.
         reason: String,
@@ -81,7 +81,7 @@ impl NetError {
         match self {
             Self::BadAddress { .. } => Some("give an http or https address without a user name in it"),
             Self::Kept { .. } => {
-                Some("only addresses you configured yourself may lie on this machine or its networks")
+                Some("only addresses you configured yourself may be on this machine or its networks")
             }
             Self::OtherHost { .. } | Self::TooManyRedirects { .. } => Some("check the configured base URL"),
             Self::Unresolved { .. } | Self::Unreachable { .. } | Self::TimedOut { .. } => {

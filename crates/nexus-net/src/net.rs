@@ -133,10 +133,10 @@ fn method(method: Method) -> reqwest::Method {
 fn headers(request: &Request) -> Result<HeaderMap, NetError> {
     let mut headers = HeaderMap::new();
     for (name, value) in &request.headers {
-        let bad = |_| NetError::BadAddress { reason: format!("header {name:?} has no proper name") };
+        let bad = |_| NetError::BadAddress { reason: format!("{name:?} is not a valid header name") };
         let key = HeaderName::from_bytes(name.as_bytes()).map_err(bad)?;
         let mut value = HeaderValue::from_str(value.expose_secret())
-            .map_err(|_| NetError::BadAddress { reason: format!("header {name} has no proper value") })?;
+            .map_err(|_| NetError::BadAddress { reason: format!("header {name} has an invalid value") })?;
         value.set_sensitive(true);
         headers.append(key, value);
     }

@@ -23,7 +23,7 @@ impl BaseUrl {
     pub fn parse(text: &str) -> Result<Self, NetError> {
         let mut url = parse(text)?;
         if url.query().is_some() || url.fragment().is_some() {
-            return Err(bad("a base URL has no query and no fragment"));
+            return Err(bad("a base URL must not have a query or a fragment"));
         }
         let path = url.path().trim_end_matches('/').to_owned();
         url.set_path(&path);
@@ -120,10 +120,10 @@ pub(crate) fn parse(text: &str) -> Result<Url, NetError> {
         return Err(bad(&format!("the scheme {} is not http or https", url.scheme())));
     }
     if !url.username().is_empty() || url.password().is_some() {
-        return Err(bad("it carries a user name or password"));
+        return Err(bad("it contains a user name or password"));
     }
     if url.host_str().is_none_or(str::is_empty) {
-        return Err(bad("it names no host"));
+        return Err(bad("it does not name a host"));
     }
     Ok(url)
 }

@@ -276,7 +276,7 @@ impl Limits {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum FrameError {
     /// Over the limit.
-    #[error("the frame has {length} bytes; the most is {MAX_FRAME_LEN}")]
+    #[error("the frame has {length} bytes; the limit is {MAX_FRAME_LEN}")]
     TooLong {
         /// Its length.
         length: usize,
@@ -385,7 +385,7 @@ fn place_of(error: &serde_json::Error) -> String {
     let what = match error.classify() {
         Category::Io | Category::Eof => "it ends too early",
         Category::Syntax => "it is not JSON",
-        Category::Data => "it needs type \"req\", id, method and perhaps params, and nothing else",
+        Category::Data => "it must have type \"req\", id, method and optionally params, and nothing else",
     };
     format!("{what} (line {}, column {})", error.line(), error.column())
 }

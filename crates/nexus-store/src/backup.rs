@@ -80,7 +80,7 @@ impl Store {
             let mut statement = connection.prepare("PRAGMA foreign_key_check")?;
             let mut rows = statement.query([])?;
             if let Some(row) = rows.next()? {
-                faults.push(format!("table {} refers to a row that is not there", row.get::<_, String>(0)?));
+                faults.push(format!("table {} refers to a missing row", row.get::<_, String>(0)?));
             }
             Ok(faults)
         };

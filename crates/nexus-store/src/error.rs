@@ -29,7 +29,7 @@ pub enum StoreError {
         path: PathBuf,
     },
     /// The file was written by a newer Nexus.
-    #[error("{} has schema version {found}, this nexus knows up to {known}", .path.display())]
+    #[error("{} has schema version {found}; this nexus knows versions up to {known}", .path.display())]
     NewerSchema {
         /// The database file.
         path: PathBuf,
@@ -39,7 +39,7 @@ pub enum StoreError {
         known: u32,
     },
     /// A read-only command met a schema that first has to be brought up to date.
-    #[error("{} has schema version {found}, this nexus needs {known}", .path.display())]
+    #[error("{} has schema version {found}; this nexus needs {known}", .path.display())]
     OlderSchema {
         /// The database file.
         path: PathBuf,
@@ -49,7 +49,7 @@ pub enum StoreError {
         known: u32,
     },
     /// The record of an applied migration differs from the migration we ship.
-    #[error("{}: migration {version} ({name}) is not the one this nexus ships", .path.display())]
+    #[error("{}: migration {version} ({name}) differs from the one in this nexus", .path.display())]
     AlteredMigration {
         /// The database file.
         path: PathBuf,
@@ -59,7 +59,7 @@ pub enum StoreError {
         name: String,
     },
     /// A migration could not be applied; the file is as it was before it.
-    #[error("{}: migration {version} ({name}) did not apply", .path.display())]
+    #[error("{}: migration {version} ({name}) failed", .path.display())]
     Migration {
         /// The database file.
         path: PathBuf,
@@ -77,7 +77,7 @@ pub enum StoreError {
         path: PathBuf,
     },
     /// The file is an SQLite database, but not one of ours.
-    #[error("{} is an SQLite database that nexus did not make", .path.display())]
+    #[error("{} is an SQLite database that was not created by nexus", .path.display())]
     Foreign {
         /// The file.
         path: PathBuf,
@@ -130,7 +130,7 @@ pub enum StoreError {
         source: Cause,
     },
     /// A row that must be unique, present or well-formed is not.
-    #[error("{}: a rule of the schema is broken", .path.display())]
+    #[error("{}: a constraint of the schema was violated", .path.display())]
     Constraint {
         /// The database file.
         path: PathBuf,
@@ -222,27 +222,27 @@ impl StoreError {
         let path = self.path().display();
         let folder = self.path().parent().unwrap_or(Path::new(".")).display();
         let text = match self {
-            Self::Missing { .. } => "run `nexus init` to make what is missing".to_owned(),
+            Self::Missing { .. } => "run `nexus init` to create what is missing".to_owned(),
             Self::NewerSchema { .. } => {
                 "install the newer nexus that last used this workspace, or restore an older backup".to_owned()
             }
             Self::OlderSchema { .. } => "run `nexus start` once to bring it up to date".to_owned(),
             Self::AlteredMigration { .. } => {
-                "use the nexus build that made this workspace, or restore a backup".to_owned()
+                "use the nexus build that created this workspace, or restore a backup".to_owned()
             }
             Self::Migration { .. } => {
-                "the file was left as it was; keep a copy and report this with the cause".to_owned()
+                "the file was left unchanged; keep a copy and report this with the cause".to_owned()
             }
             Self::NotADatabase { .. } | Self::Foreign { .. } => {
                 format!("move {path} out of the way or restore it from a backup, then run `nexus init`")
             }
             Self::Damaged { .. } => {
                 format!(
-                    "restore it with `nexus restore`, or move {path} away and run `nexus init` to begin anew"
+                    "restore it with `nexus restore`, or move {path} away and run `nexus init` to start afresh"
                 )
             }
             Self::Locked { .. } => {
-                format!("close the program that uses {path} (`fuser {path}` names it), then try again")
+                format!("close the program that uses {path} (`fuser {path}` shows it), then try again")
             }
             Self::DiskFull { .. } => {
                 format!("free some space on the disk that holds {folder}, then try again")

@@ -77,7 +77,7 @@ impl Store {
             event = forgetting.event.as_ref().map(EventId::as_str),
             rows,
             facts = forgetting.facts.len(),
-            "a source was forgotten"
+            "source forgotten"
         );
         Ok(rows)
     }

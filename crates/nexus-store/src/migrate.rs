@@ -158,7 +158,7 @@ fn apply_inside(
     let broken: Option<String> =
         connection.query_row("PRAGMA foreign_key_check", [], |row| row.get(0)).optional()?;
     if let Some(table) = broken {
-        let source = Cause::new(format!("rows of {table} refer to rows that are not there"));
+        let source = Cause::new(format!("rows of {table} refer to missing rows"));
         return Err(StoreError::Constraint { path: Path::new("").to_owned(), source });
     }
     // One name on both sides of the commit: `…@1` dies before it, `…@2` after it.

@@ -244,7 +244,7 @@ impl Writer {
         if !self.connection.is_autocommit()
             && let Err(error) = self.connection.execute_batch("ROLLBACK")
         {
-            tracing::error!(database = self.source.name, %error, "a rollback did not work");
+            tracing::error!(database = self.source.name, %error, "database rollback failed");
         }
     }
 
@@ -256,7 +256,7 @@ impl Writer {
             }
             Err(error) => {
                 // Nothing is lost: the frames stay in the log. Counting from zero puts the next try off.
-                tracing::warn!(database = self.source.name, %error, "checkpoint put off");
+                tracing::warn!(database = self.source.name, %error, "database checkpoint postponed");
                 self.frames.store(0, Ordering::Relaxed);
             }
         }
@@ -265,10 +265,10 @@ impl Writer {
     fn finish(self) {
         let name = self.source.name;
         if let Err(error) = open::checkpoint(&self.connection, Checkpoint::Truncate) {
-            tracing::warn!(database = name, %error, "final checkpoint left to the next start");
+            tracing::warn!(database = name, %error, "final database checkpoint left to the next start");
         }
         if let Err((_, error)) = self.connection.close() {
-            tracing::warn!(database = name, %error, "database did not close");
+            tracing::warn!(database = name, %error, "closing the database failed");
         }
     }
 }

@@ -209,7 +209,7 @@ impl Daemon {
     pub fn wait_for_end(mut self, within: Duration) -> ExitStatus {
         match self.process.wait(within) {
             Some(status) => status,
-            None => panic!("the daemon still runs after {within:?}\n{}", self.log()),
+            None => panic!("the daemon is still running after {within:?}\n{}", self.log()),
         }
     }
 }

@@ -55,14 +55,14 @@ fn taken_for(text: &str) -> (&'static str, String) {
         ("I am the offline guide and understand", "help"),
         ("No worker of mine", "cancel"),
         ("It is ", "time"),
-        ("I am the offline guide, no language model. To let", "connect"),
+        ("I am the offline guide, not a language model. To let", "connect"),
         ("You are welcome", "thanks"),
         ("Goodbye", "bye"),
-        ("Nothing has failed", "retry"),
-        ("What shall I run", "run_doubtful"),
+        ("There is no failed task", "retry"),
+        ("What should I run", "run_doubtful"),
         ("I am not sure that", "run_doubtful"),
-        ("I am Atlas, run by the offline guide: no language model, and I did not", "unknown"),
-        ("I did not understand that as a request", "unknown"),
+        ("I am Atlas, run by the offline guide: not a language model, and I did not", "unknown"),
+        ("I did not recognise that as a request", "unknown"),
     ];
     let label = starts.iter().find(|(start, _)| said.starts_with(start)).map_or("other", |(_, label)| *label);
     (label, said)

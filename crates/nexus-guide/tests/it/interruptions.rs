@@ -16,7 +16,7 @@ fn a_broken_scan_is_told_and_can_be_tried_again() {
     let mut world = World::new();
     world.scan = Scan::Breaks("bash: nexus: command not found\n[exit code 127]");
     let seen = world.say("Hello");
-    assert!(seen.contains("The credential scan did not work"), "{seen}");
+    assert!(seen.contains("The credential scan failed"), "{seen}");
     assert!(seen.contains("command not found"), "{seen}");
     world.scan = Scan::Finds(vec![("GITHUB_TOKEN", "github")]);
     let seen = world.say("try again");
@@ -29,7 +29,7 @@ fn unwritable_identity_files_are_told_and_written_on_request() {
     world.read_only = true;
     world.say("Hello");
     let seen = world.say("You are Atlas and I am Sam");
-    assert!(seen.contains("Writing the identity files did not work"), "{seen}");
+    assert!(seen.contains("Writing the identity files failed"), "{seen}");
     assert!(seen.contains("read-only file system"), "{seen}");
     assert!(!world.is_onboarded());
     let seen = world.say("hmm, why?");
@@ -46,7 +46,7 @@ fn a_turn_cut_off_before_its_answer_is_made_up_for() {
     let frame = world.frame(Kind::Message);
     world.messages.push(Message::user(format!("{}Hello", frame.render())));
     let seen = world.say("You are Atlas and I am Sam");
-    assert!(seen.contains("no language model"), "{seen}");
+    assert!(seen.contains("not a language model"), "{seen}");
     assert!(world.is_onboarded());
 }
 
@@ -91,7 +91,7 @@ fn a_correction_while_the_worker_writes_is_written_too() {
     world.hold_results = false;
     // Onboarding is over for workers by now, but the person's words still count.
     let told = world.deliver().join("\n");
-    assert!(told.contains("something new meanwhile"), "{told}");
+    assert!(told.contains("something new in the meantime"), "{told}");
     assert!(world.files["state/user/IDENTITY.md"].contains("call: Samuel"), "{told}");
 }
 
@@ -108,7 +108,7 @@ fn half_a_persona_is_completed_by_the_manager() {
         Frame::new(Kind::WorkerResult).with(key::DISPATCH, &last_call_id(&world)).with(key::STATUS, "failed");
     world.messages.push(Message::user(format!("{}interrupted, outcome unknown", frame.render())));
     let seen = world.turn();
-    assert!(seen.contains("I write it myself"), "{seen}");
+    assert!(seen.contains("I am writing them myself"), "{seen}");
     assert!(world.files.contains_key("state/agents/atlas/SOUL.md"));
     assert!(world.files["state/user/IDENTITY.md"].contains("name: Sam"));
 }
@@ -125,7 +125,7 @@ fn last_call_id(world: &World) -> String {
 
 #[test]
 fn a_failed_or_cancelled_worker_is_told_plainly() {
-    for (status, wanted) in [("failed", "did not work: out of time"), ("cancelled", "was cancelled")] {
+    for (status, wanted) in [("failed", "failed: out of time"), ("cancelled", "was cancelled")] {
         let mut world = World::onboarded();
         world.hold_results = true;
         world.say("run `sleep 9`");
@@ -179,7 +179,7 @@ fn an_earlier_unanswered_command_is_asked_about_not_run() {
     let mut world = World::onboarded();
     world.messages.push(person("run `rm -rf notes`"));
     let seen = world.say("hello");
-    assert!(seen.contains("Before that you wrote"), "{seen}");
+    assert!(seen.contains("Before that, you wrote"), "{seen}");
     assert!(!world.log.iter().any(|line| line.contains("dispatch")), "{:?}", world.log);
 }
 
@@ -248,7 +248,7 @@ fn a_yes_long_after_the_question_imports_nothing() {
         world.say("what time is it?");
     }
     let seen = world.say("yes");
-    assert!(seen.contains("no open question"), "{seen}");
+    assert!(seen.contains("I have not asked anything"), "{seen}");
     assert!(world.imported.is_empty());
 }
 

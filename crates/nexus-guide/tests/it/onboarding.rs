@@ -87,7 +87,7 @@ fn the_first_turn_greets_plainly_and_scans_in_parallel() {
     world.hold_results = true;
     world.skills = Some("filesystem-scan, other");
     let seen = world.say("Hello");
-    assert!(seen.contains("no language model"), "{seen}");
+    assert!(seen.contains("not a language model"), "{seen}");
     assert!(seen.contains("stays on this machine"), "{seen}");
     assert_eq!(world.pending.len(), 2, "credential scan and filesystem scan");
     world.hold_results = false;
@@ -111,10 +111,10 @@ fn findings_are_named_never_shown_and_imported_only_after_a_yes() {
     world.scan = Scan::Finds(vec![("GITHUB_TOKEN", "github"), ("BRAVE_API_KEY", "brave")]);
     let seen = world.say("Hello");
     assert!(seen.contains("GITHUB_TOKEN (github) and BRAVE_API_KEY (brave)"), "{seen}");
-    assert!(seen.contains("Shall I import them?"), "{seen}");
+    assert!(seen.contains("Should I import them?"), "{seen}");
     assert!(!seen.contains("ghp_"), "{seen}");
     let seen = world.say("You are Atlas and I am Sam");
-    assert!(seen.contains("still open: shall I import"), "{seen}");
+    assert!(seen.contains("still open: should I import"), "{seen}");
     assert!(world.imported.is_empty());
     let seen = world.say("yes please");
     assert!(seen.contains("Imported: GITHUB_TOKEN (github) and BRAVE_API_KEY (brave)"), "{seen}");
@@ -127,7 +127,7 @@ fn a_no_is_taken_and_never_asked_again() {
     world.scan = Scan::Finds(vec![("GITHUB_TOKEN", "github")]);
     world.say("Hello");
     let seen = world.say("no thanks");
-    assert!(seen.contains("will not ask again"), "{seen}");
+    assert!(seen.contains("not ask again"), "{seen}");
     for line in ["Atlas", "Sam", "hello", "scan for credentials"] {
         let seen = world.say(line);
         assert!(!seen.to_lowercase().contains("shall i import"), "{line}: {seen}");
@@ -154,7 +154,7 @@ fn a_leading_no_that_corrects_a_name_leaves_the_import_open() {
     world.say("Hello");
     world.say("Atlas");
     let seen = world.say("No, call yourself Nova");
-    assert!(!seen.contains("will not ask again"), "{seen}");
+    assert!(!seen.contains("not ask again"), "{seen}");
     world.say("I'm Sam");
     assert!(world.files["state/agents/nova/IDENTITY.md"].contains("name: Nova"));
     world.say("yes");
@@ -186,7 +186,7 @@ fn afterwards_it_is_the_persona_and_remembers() {
     assert!(world.say("remember that I like green tea").contains("I will remember: “I like green tea”"));
     assert!(world.say("what do you know about tea?").contains("2026-07-22: I like green tea"));
     let seen = world.say("run `uname`");
-    assert!(seen.contains("A worker runs `uname`.") && seen.contains("ran uname"), "{seen}");
+    assert!(seen.contains("A worker is running `uname`.") && seen.contains("ran uname"), "{seen}");
     let seen = world.say("call yourself Nova");
     assert!(seen.contains("From now on I am Nova"), "{seen}");
     assert!(world.files["state/agents/nova/SOUL.md"].contains("What Nova stands for"));

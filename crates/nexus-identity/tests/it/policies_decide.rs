@@ -106,7 +106,7 @@ async fn every_decision_leaves_a_row() {
     assert_eq!((allowed.decision, allowed.policy.as_deref()), (Decision::Allow, Some("owner-full-access")));
     assert_eq!(allowed.reason, None);
     let denied = place.access.decide_in(&known(), &in_kind("group"), &event, &session);
-    assert_eq!(denied.reason.as_deref(), Some("no policy allows a message from a principal of kind known"));
+    assert_eq!(denied.reason.as_deref(), Some("no policy allows messages from principals of kind known"));
     let asking =
         Access::with_policies(place.store.identity().clone(), built_in(StrangerRule::AskInDirectMessages));
     assert_eq!(asking.decide_in(&known(), &in_kind("dm"), &event, &session).decision, Decision::Ask);

@@ -24,8 +24,8 @@ pub(super) const CASES: &[Case] = &[
     Case { name: "call form keeps its words and adds the number", run: call_form },
     Case { name: "call form needs the same authority", run: call_authority },
     Case { name: "create with init; a failed init leaves nothing", run: init_hook },
-    Case { name: "destroy refuses while in use, unless told to stop", run: in_use },
-    Case { name: "status tells how the kernel is", run: status },
+    Case { name: "destroy refuses while in use, unless asked to stop the daemon", run: in_use },
+    Case { name: "status reports the state of the kernel", run: status },
 ];
 
 fn create_again(arena: &mut Arena) -> Check {

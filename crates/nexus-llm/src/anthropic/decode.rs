@@ -45,7 +45,7 @@ impl Decode for Decoder {
         let data: Value = match serde_json::from_str(&event.data) {
             Ok(data) => data,
             Err(_) if event.data.trim().is_empty() => return Ok(false),
-            Err(_) => return Err(broken_off(who, "an event is no JSON")),
+            Err(_) => return Err(broken_off(who, "an event is not valid JSON")),
         };
         match data["type"].as_str().or(event.name.as_deref()).unwrap_or_default() {
             "message_start" => self.count(&data["message"]["usage"]),
@@ -114,7 +114,7 @@ impl Decoder {
         let index = data["index"].as_u64().and_then(|index| usize::try_from(index).ok());
         let index = index.unwrap_or(self.blocks.len().saturating_sub(1));
         let Some(block) = self.blocks.get_mut(index) else {
-            return Err(broken_off(who, "a piece belongs to no block"));
+            return Err(broken_off(who, "a delta does not belong to any block"));
         };
         let kind = delta["type"].as_str().unwrap_or_default();
         let piece = match (block, kind) {

@@ -69,7 +69,7 @@ impl Keys {
             Needs::MaybeService(service) => (service, false),
         };
         let Ok(service) = ServiceName::new(service) else {
-            return Err(format!("{service:?} is no name of a service"));
+            return Err(format!("{service:?} is not a service name"));
         };
         let (keys, chosen) = (self.clone(), service.clone());
         let retried = CredentialFolder::new(self.resolver.folder());
@@ -97,7 +97,7 @@ impl Keys {
             (false, _) => Ok(usable),
             // Those that rest or are broken are no reason to come without one.
             (true, false) if resting.is_none() => Ok(vec![Key::NONE]),
-            (true, _) if total > 0 => Err("its credential waits for your yes".to_owned()),
+            (true, _) if total > 0 => Err("its credential needs your consent".to_owned()),
             (true, _) => Err(resting.unwrap_or_else(|| format!("no credential for {service}"))),
         }
     }
@@ -147,7 +147,7 @@ impl Keys {
         let reference = candidate.reference.clone();
         match error {
             ModelError::Unauthorized { reason, only_its_tool: true, .. } => {
-                let reason = format!("the provider takes this login from its own tool only ({reason})");
+                let reason = format!("the provider accepts this login only from its own tool ({reason})");
                 self.write(move |folder| {
                     folder.note_broken(&reference, Breakage::ThirdParty, &reason).map(drop)
                 })
@@ -184,7 +184,7 @@ impl Keys {
         let folder = CredentialFolder::new(self.resolver.folder());
         let outcome = blocking(move || change(&folder)).await;
         if let Err(error) = outcome.and_then(|written| written.map_err(|error| error.to_string())) {
-            tracing::warn!(error, "how a credential fared could not be written down");
+            tracing::warn!(error, "outcome of a credential not recorded");
         }
     }
 }
@@ -201,13 +201,13 @@ fn resting(folder: &CredentialFolder, service: &ServiceName) -> Option<String> {
                 Status::Cooldown => {
                     let until = credential.stats.as_ref().and_then(|stats| stats.cooldown_until);
                     let left = until.map(|until| until.since(now).as_secs() + 1).unwrap_or_default();
-                    said.push(format!("{reference} rests for another {left} s"));
+                    said.push(format!("{reference} is paused for another {left} s"));
                 }
                 Status::Broken => {
                     let why = credential.last_error.as_deref().unwrap_or("flagged");
                     let remedy = match credential.breakage {
                         Some(Breakage::Pointer) => {
-                            "restart the daemon where it is set, or point elsewhere with `nexus credential add`"
+                            "restart the daemon with it set, or record another source with `nexus credential add`"
                         }
                         Some(Breakage::Refused) => "replace it with `nexus credential add`",
                         Some(Breakage::ThirdParty) => "use an API key of that provider",

@@ -46,7 +46,8 @@ impl Decode for Decoder {
             self.complete = true;
             return Ok(true);
         }
-        let chunk: Value = serde_json::from_str(data).map_err(|_| broken_off(who, "an event is no JSON"))?;
+        let chunk: Value =
+            serde_json::from_str(data).map_err(|_| broken_off(who, "an event is not valid JSON"))?;
         if let Some(error) = chunk.get("error").filter(|error| !error.is_null()) {
             return Err(refusal::of_event(error, who));
         }

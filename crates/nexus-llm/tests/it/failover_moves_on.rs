@@ -178,13 +178,13 @@ async fn when_nothing_is_left_the_error_says_what_was_tried() {
         error.to_string(),
         "no model could answer: anthropic/big with anthropic/one/api_key: anthropic rejected the credential \
          anthropic/one/api_key: status 401: bad key; anthropic/big with anthropic/two/api_key: anthropic refused \
-         the request: status 404: no such model; anthropic/small with anthropic/two/api_key: anthropic asks to \
-         slow down for 600 s"
+         the request: status 404: no such model; anthropic/small with anthropic/two/api_key: anthropic is rate \
+         limiting requests for 600 s"
     );
     assert!(error.hint().is_some());
     // Both rest now; nothing is sent, and the error says until when.
     let error = ask(&chain).await.reply.unwrap_err().to_string();
-    assert!(error.contains("anthropic/two/api_key rests for another"), "{error}");
+    assert!(error.contains("anthropic/two/api_key is paused for another"), "{error}");
     assert_eq!(setup.server.asked().len(), 3);
 }
 
@@ -207,7 +207,7 @@ async fn nobody_is_asked_without_consent() {
     assert_eq!(setup.used(), used(&[("two", "big")]));
     let nobody = setup.patient_chain(&["big"], Timeouts::default(), |_| false);
     let error = ask(&nobody).await.reply.unwrap_err().to_string();
-    assert!(error.contains("waits for your yes"), "{error}");
+    assert!(error.contains("needs your consent"), "{error}");
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -121,7 +121,7 @@ fn check(backup: &Path, manifest: &Manifest) -> Result<(), BackupError> {
     for name in names {
         let plain = Path::new(name).components().all(|part| matches!(part, Component::Normal(_)));
         if name.is_empty() || !plain || !seen.insert(name) {
-            return Err(damaged(name, "its name leads elsewhere or comes twice"));
+            return Err(damaged(name, "its name is a duplicate or points outside the backup"));
         }
     }
     for stored in &manifest.files {
@@ -132,7 +132,7 @@ fn check(backup: &Path, manifest: &Manifest) -> Result<(), BackupError> {
         }
         let (bytes, sha256) = hash_of(&path)?;
         if bytes != stored.bytes || sha256 != stored.sha256 {
-            return Err(damaged(&stored.path, "its content is not what was stored"));
+            return Err(damaged(&stored.path, "its content does not match its hash"));
         }
     }
     for wanted in ["state/config.json", "state/data/events.db", "state/data/agents.db"] {
@@ -158,7 +158,7 @@ fn fill(backup: &Path, manifest: &Manifest, staged: &Path) -> Result<HeldBack, B
         let to = staged.join(&stored.path);
         let copied = copy_file(&backup.join(&stored.path), &to, stored.path.clone())?;
         if copied.sha256 != stored.sha256 {
-            let reason = "it changed while it was read".to_owned();
+            let reason = "it changed while it was being read".to_owned();
             return Err(BackupError::Damaged { file: stored.path.clone(), reason });
         }
         file::set_mode(&to, stored.mode & 0o777)?;

@@ -26,16 +26,18 @@ pub(super) fn look(request: &DoctorRequest<'_>, checks: &mut Vec<Check>) {
             ),
             Err(StoreError::Missing { .. }) if request.fix && holder.is_none() => {
                 checks.push(match Store::create(&layout.data()) {
-                    Ok(_) => {
-                        Check::new("databases", Condition::Fixed, format!("{name} was missing, made empty"))
-                    }
+                    Ok(_) => Check::new(
+                        "databases",
+                        Condition::Fixed,
+                        format!("{name} was missing and was created empty"),
+                    ),
                     Err(error) => Check::new("databases", Condition::Broken, error.to_string()),
                 });
             }
             Err(error) => {
                 let hint = match &error {
                     StoreError::Missing { .. } => {
-                        "`nexus restore` brings a backup back; `nexus doctor --fix` makes an empty one"
+                        "`nexus restore` restores a backup; `nexus doctor --fix` creates an empty one"
                             .to_owned()
                     }
                     other => other.hint().unwrap_or_default(),
@@ -46,7 +48,7 @@ pub(super) fn look(request: &DoctorRequest<'_>, checks: &mut Vec<Check>) {
         }
     }
     if whole > 0 {
-        checks.push(Check::fine("databases", format!("{whole} of {} whole", DatabaseName::ALL.len())));
+        checks.push(Check::fine("databases", format!("{whole} of {} intact", DatabaseName::ALL.len())));
     }
 }
 
@@ -58,11 +60,13 @@ pub(super) async fn questions(request: &DoctorRequest<'_>, checks: &mut Vec<Chec
     let open = store.identity().list_permission_requests(false, u32::MAX).await;
     store.close().await;
     checks.push(match open.map(|open| open.iter().filter(|one| now < one.new.expires_at).count()) {
-        Ok(0) => Check::fine("consent", "nothing waits for your consent"),
-        Ok(count) => {
-            Check::new("consent", Condition::Warning, format!("{count} questions wait for your consent"))
-                .hint("`nexus approvals list` shows them; the daemon has to run to answer")
-        }
+        Ok(0) => Check::fine("consent", "nothing is waiting for your consent"),
+        Ok(count) => Check::new(
+            "consent",
+            Condition::Warning,
+            format!("{count} requests are waiting for your consent"),
+        )
+        .hint("`nexus approvals list` shows them; answering needs a running daemon"),
         Err(error) => Check::new("consent", Condition::Broken, nexus_base::error::chain(&error)),
     });
 }

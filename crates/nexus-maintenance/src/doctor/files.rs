@@ -49,7 +49,7 @@ fn missing(request: &DoctorRequest<'_>, checks: &mut Vec<Check>) {
             Ok(_) => checks.push(Check::new(
                 "folders",
                 Condition::Fixed,
-                format!("made again: {}", gone.join(", ")),
+                format!("created again: {}", gone.join(", ")),
             )),
             Err(error) => {
                 let reason = nexus_base::error::chain(&error);
@@ -59,7 +59,7 @@ fn missing(request: &DoctorRequest<'_>, checks: &mut Vec<Check>) {
         return;
     }
     checks.push(
-        Check::new("folders", Condition::Broken, message).hint("`nexus doctor --fix` makes them again"),
+        Check::new("folders", Condition::Broken, message).hint("`nexus doctor --fix` creates them again"),
     );
 }
 
@@ -89,14 +89,15 @@ fn rights(request: &DoctorRequest<'_>, checks: &mut Vec<Check>) {
         }
     }
     if loose.is_empty() {
-        checks.push(Check::fine("rights", "state/ is closed to others"));
+        checks.push(Check::fine("rights", "state/ is closed to other users"));
     } else if request.fix {
         let closed = loose.iter().filter(|(path, mode)| close(path, *mode)).count();
         let condition = if closed == loose.len() { Condition::Fixed } else { Condition::Broken };
         checks.push(Check::new("rights", condition, format!("closed {closed} of {} paths", loose.len())));
     } else {
         let (first, _) = &loose[0];
-        let message = format!("{} paths can be read by others, such as {}", loose.len(), first.display());
+        let message =
+            format!("{} paths are readable by other users, such as {}", loose.len(), first.display());
         checks
             .push(Check::new("rights", Condition::Broken, message).hint("`nexus doctor --fix` closes them"));
     }
@@ -110,7 +111,7 @@ fn rights(request: &DoctorRequest<'_>, checks: &mut Vec<Check>) {
             let removed = left_over.iter().filter(|path| std::fs::remove_file(path).is_ok()).count();
             checks.push(Check::new("left-overs", Condition::Fixed, format!("removed {removed} of {count}")));
         } else {
-            let message = format!("{count} temporary files of writes that never ended");
+            let message = format!("{count} temporary files of interrupted writes");
             let check = Check::new("left-overs", Condition::Warning, message);
             checks.push(check.hint("`nexus doctor --fix` removes them"));
         }
@@ -135,7 +136,7 @@ fn texts(request: &DoctorRequest<'_>, checks: &mut Vec<Check>) {
             checks.push(Check::fine("templates", "AGENTS.md as shipped"))
         }
         Ok(text) if text.len() <= templates::AGENTS_MD_LIMIT => {
-            checks.push(Check::fine("templates", "AGENTS.md in your own words"));
+            checks.push(Check::fine("templates", "AGENTS.md with your own changes"));
         }
         Ok(text) => {
             let message = format!("AGENTS.md has {} bytes and is part of every request", text.len());

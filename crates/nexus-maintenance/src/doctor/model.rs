@@ -25,7 +25,7 @@ pub(super) async fn look(
     }
     Some(match choice.question {
         Some(question) => Check::fine("model", message).hint(format!(
-            "{} waits for your yes: `nexus models allow {}`",
+            "{} needs your consent: `nexus models allow {}`",
             question.model, question.provider
         )),
         None => Check::fine("model", message),

@@ -23,7 +23,7 @@ fn disk(request: &DoctorRequest<'_>) -> Check {
         Ok(found) => {
             let free = found.f_bavail.saturating_mul(found.f_frsize);
             let message = format!("{} MB free", free / 1_000_000);
-            let hint = "free some space; `nexus logs` and old backups are good places to look";
+            let hint = "free some space; old backups and logs are good candidates";
             match free {
                 0..TOO_LITTLE => Check::new("disk", Condition::Broken, message).hint(hint),
                 TOO_LITTLE..LITTLE => Check::new("disk", Condition::Warning, message).hint(hint),
@@ -38,7 +38,7 @@ fn sandbox() -> Check {
     let support = nexus_process::support();
     if !support.is_usable() {
         return Check::new("sandbox", Condition::Warning, support.gaps.join("; "))
-            .hint("commands of agents ask each time; a kernel with Landlock would confine them");
+            .hint("every command of an agent needs your consent; a kernel with Landlock would confine them");
     }
     if support.gaps.is_empty() {
         return Check::fine("sandbox", "files, network and system calls of agents are confined");
@@ -76,9 +76,9 @@ fn key(request: &DoctorRequest<'_>) -> Option<Check> {
         Check::new(
             "key",
             Condition::Broken,
-            format!("{path} is missing and {sealed} secrets are sealed with it"),
+            format!("{path} is missing, and {sealed} secrets are sealed with it"),
         )
-        .hint("put the key back, or add those credentials again")
+        .hint("restore the key, or add those credentials again")
     })
 }
 
@@ -90,10 +90,10 @@ fn skill_consent(request: &DoctorRequest<'_>, checks: &mut Vec<Check>) {
         let what = match consent {
             skills::Consent::Accepted => continue,
             skills::Consent::New => "is not accepted yet",
-            skills::Consent::Changed => "changed since it was accepted",
+            skills::Consent::Changed => "has changed since it was accepted",
         };
         checks.push(Check::new("skills", Condition::Warning, format!("skill {name} {what}")).hint(format!(
-            "look with `nexus skills info {name}`, accept with `nexus skills verify {name} --accept`"
+            "review it with `nexus skills info {name}`, accept it with `nexus skills verify {name} --accept`"
         )));
     }
 }

@@ -93,7 +93,7 @@ fn requests_in_another_form_are_told_from_unknown_ones() {
             client.ask(&json!({ "jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params }));
         let message = answer["error"]["message"].as_str().unwrap();
         assert_eq!(answer["error"]["code"], -32602, "{answer}");
-        assert!(message.starts_with("the parameters of tools/call have another form: "), "{message}");
+        assert!(message.starts_with("invalid parameters for tools/call: "), "{message}");
     }
     let unknown = client.ask(&json!({ "jsonrpc": "2.0", "id": 2, "method": "tools/nothing" }));
     assert_eq!((&unknown["id"], &unknown["error"]["code"]), (&json!(2), &json!(-32601)));

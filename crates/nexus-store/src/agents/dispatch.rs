@@ -66,9 +66,10 @@ impl Agents {
                 }
                 connection
                     .prepare_cached(
-                        "INSERT INTO sessions (label, persona, role, parent_session_label, parent_turn_id, dispatch_id, \
-                         task_description, task_status, spawn_depth, settings_json, origin, created_at, updated_at) \
-                         VALUES (?1, ?2, 'worker', ?3, ?4, ?5, ?6, 'pending', ?7, ?8, 'subagent', ?9, ?9)",
+                        "INSERT INTO sessions (label, persona, role, parent_session_label, parent_turn_id, \
+                         dispatch_id, task_description, task_status, spawn_depth, settings_json, origin, created_at, \
+                         updated_at) VALUES (?1, ?2, 'worker', ?3, ?4, ?5, ?6, 'pending', ?7, ?8, 'subagent', ?9, \
+                         ?9)",
                     )?
                     .execute(params![
                         new.label.as_str(),
@@ -251,7 +252,7 @@ pub(super) fn report(
     if session::find(connection, parent)?.is_some_and(|parent| takes_results(&parent)) {
         aftermath.wake.push(parent.clone());
     } else {
-        let reason = "whoever sent the worker had ended";
+        let reason = "the agent that started the worker had ended";
         aftermath.ended.push(queue::end_untaken(connection, &item.id, ItemOutcome::Cancelled, reason, now)?);
     }
     Ok(())
@@ -306,7 +307,8 @@ fn end_worker(
     end_waiting(connection, label, None, reason, now, aftermath)?;
     let running: Option<String> = connection
         .prepare_cached(
-            "SELECT turn_id FROM queue_items WHERE session_label = ?1 AND status <> 'done' AND status = 'processing' LIMIT 1",
+            "SELECT turn_id FROM queue_items WHERE session_label = ?1 AND status <> 'done' AND status = 'processing' \
+             LIMIT 1",
         )?
         .query_row([label.as_str()], |row| row.get(0))
         .optional()?;
@@ -337,8 +339,8 @@ pub(super) fn end_waiting(
 ) -> rusqlite::Result<()> {
     let waiting: Vec<QueueItemId> = connection
         .prepare_cached(
-            "SELECT id FROM queue_items \
-             WHERE session_label = ?1 AND status <> 'done' AND status = 'pending' AND (?2 IS NULL OR kind = ?2) ORDER BY rowid",
+            "SELECT id FROM queue_items WHERE session_label = ?1 AND status <> 'done' AND status = 'pending' AND (?2 \
+             IS NULL OR kind = ?2) ORDER BY rowid",
         )?
         .query_map(params![label.as_str(), kind], |row| Ok(QueueItemId::new(row.get::<_, String>(0)?)))?
         .collect::<rusqlite::Result<_>>()?;

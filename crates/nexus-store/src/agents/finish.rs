@@ -19,7 +19,7 @@ use crate::error::StoreError;
 use crate::writer::Sync;
 
 /// Said when nothing else was.
-const SILENCE: &str = "The turn ended without a reply. Please say it again, perhaps in other words.";
+const SILENCE: &str = "The turn ended without a reply. Please try again, perhaps in other words.";
 
 /// How a turn ended.
 #[derive(Debug, Clone)]
@@ -243,7 +243,7 @@ fn end_task(
     };
     dispatch::report(connection, worker, Some(turn), status, &report.text, now, aftermath)?;
     if !completed {
-        let reason = "whoever sent it had ended";
+        let reason = "the agent that started it had ended";
         let results = Some(ItemKind::WorkerResult);
         dispatch::end_waiting(connection, &worker.label, results, reason, now, aftermath)?;
         dispatch::end_below(connection, &worker.label, reason, now, aftermath)?;
@@ -271,8 +271,8 @@ fn reply(
         }
         None => match dispatch::outstanding(connection, &finish.session)? {
             0 => (OutboxState::Error, SILENCE.to_owned()),
-            1 => (OutboxState::Final, "Noted. 1 worker is still at work.".to_owned()),
-            several => (OutboxState::Final, format!("Noted. {several} workers are still at work.")),
+            1 => (OutboxState::Final, "Noted. 1 worker is still running.".to_owned()),
+            several => (OutboxState::Final, format!("Noted. {several} workers are still running.")),
         },
     };
     let line = OutboxRecord {
@@ -294,7 +294,8 @@ fn reply(
 pub(super) fn has_waiting(connection: &Connection, label: &SessionLabel) -> rusqlite::Result<bool> {
     connection
         .prepare_cached(
-            "SELECT EXISTS (SELECT 1 FROM queue_items WHERE session_label = ?1 AND status <> 'done' AND status = 'pending')",
+            "SELECT EXISTS (SELECT 1 FROM queue_items WHERE session_label = ?1 AND status <> 'done' AND status = \
+             'pending')",
         )?
         .query_row([label.as_str()], |row| row.get(0))
 }

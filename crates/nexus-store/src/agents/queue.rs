@@ -327,7 +327,8 @@ fn refuse(
     reason: &str,
     now: Timestamp,
 ) -> rusqlite::Result<Untaken> {
-    let text = format!("This message was not taken: {reason}. Send it again when the others are answered.");
+    let text =
+        format!("This message was not accepted: {reason}. Send it again when the others have been answered.");
     let line = outbox::insert_for_item(connection, item, OutboxState::Error, &text, now)?;
     let item = end_untaken(connection, &item.id, ItemOutcome::Rejected, reason, now)?;
     Ok(Untaken { item, line: Some(line) })
@@ -342,7 +343,7 @@ fn fold(connection: &Connection, oldest: &Item, next: &Item, now: Timestamp) -> 
         .prepare_cached("UPDATE queue_items SET content = ?2 WHERE id = ?1")?
         .execute(params![next.new.id.as_str(), content])?;
     merge_trees(connection, &oldest.new.root_request_id, &next.new.root_request_id)?;
-    let reason = "shortened into the next message";
+    let reason = "merged into the next message";
     let item = end_untaken(connection, &oldest.new.id, ItemOutcome::Merged, reason, now)?;
     Ok(Untaken { item, line: None })
 }

@@ -19,7 +19,7 @@ const MAX_BODY_SIZE: usize = 64 * 1024 * 1024;
 
 /// Why a reply was not given to its end.
 enum Broken {
-    /// The script said so, or the client is gone.
+    /// The script said so, or the client has disconnected.
     Off,
     Io,
 }

@@ -109,7 +109,7 @@ async fn t9_addresses_a_model_names_reach_no_inside() {
     ] {
         let done = Case::new("").call(&web, FETCH, json!({ "url": address })).await;
         assert!(
-            done.output.is_error && done.output.text.contains("is not reached from here"),
+            done.output.is_error && done.output.text.contains("may not be reached from here"),
             "{}",
             done.output.text
         );

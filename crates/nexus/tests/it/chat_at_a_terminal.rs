@@ -89,11 +89,11 @@ fn a_conversation_is_summed_up_and_begun_anew_from_the_prompt() {
     terminal.press("/model nobody/none\r");
     terminal.wait_for_prompt_after("nobody/none answers from here on");
     terminal.press("hello there\r");
-    terminal.wait_for_prompt_after("names no provider");
+    terminal.wait_for_prompt_after("does not name a provider");
     terminal.press("/model default\r");
     terminal.wait_for_prompt_after("the configured model answers");
     terminal.press("hello again\r");
-    terminal.wait_for_prompt_after("no language model");
+    terminal.wait_for_prompt_after("not a language model");
 }
 
 #[test]

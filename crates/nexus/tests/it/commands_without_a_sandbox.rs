@@ -41,7 +41,7 @@ fn commands_ask_each_time() {
     });
     let workspace = &scripted.workspace;
     let doctor = without_landlock(|| workspace.nexus(&["doctor"])).stdout;
-    assert!(doctor.contains("commands of agents ask each time"), "{doctor}");
+    assert!(doctor.contains("every command of an agent needs your consent"), "{doctor}");
 
     // Somebody watches, as a terminal would: the question waits for them.
     let watching = scripted.daemon.client();

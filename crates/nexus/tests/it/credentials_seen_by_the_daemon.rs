@@ -104,7 +104,7 @@ fn w7_a_shell_that_has_the_variable_does_not_speak_for_a_daemon_without_it() {
     let one = status(&workspace);
     assert_eq!((&one["status"], &one["observedBy"]), (&json!("broken"), &json!("daemon")), "{one}");
     let told = say(&daemon);
-    assert!(told.contains("restart the daemon where it is set"), "it says what to do: {told}");
+    assert!(told.contains("restart the daemon with it set"), "it says what to do: {told}");
     daemon.stop();
     // Put right, it works at once.
     let daemon = Daemon::start(&workspace, &with_key(&Wire::OpenAi.key()));

@@ -35,7 +35,7 @@ fn a_found_credential_waits_for_one_yes_that_is_remembered() {
     workspace.set_variable("ANTHROPIC_API_KEY", Wire::Anthropic.key());
     // From a pipe without a yes: the guide answers and says why.
     let piped = workspace.run(&Run::new(&["up", "--port", "0"]).input("Hello\nI am Ada\n")).ok();
-    assert!(piped.stdout.contains("no language model"), "{piped:?}");
+    assert!(piped.stdout.contains("not a language model"), "{piped:?}");
     assert!(piped.stdout.contains("account env:ANTHROPIC_API_KEY"), "{piped:?}");
     assert_eq!(piped.stdout.matches("use anthropic").count(), 1, "said once: {piped:?}");
 
@@ -70,7 +70,7 @@ fn the_words_use_and_not_answer_the_question_in_the_conversation() {
     let first = say(&daemon, "Hello");
     assert!(first.contains("Say “use openai”"), "{first}");
     let refused = say(&daemon, "not openai");
-    assert!(refused.contains("stays unused"), "{refused}");
+    assert!(refused.contains("will not be used"), "{refused}");
     assert!(models(&workspace)["question"].is_null());
     // A server of one's own needs no yes; a reload is enough, and the conversation goes on.
     server.script([Reply::text("a model now")]);
@@ -231,7 +231,7 @@ fn a_message_may_name_the_model_that_answers_it() {
     // A name that leads nowhere is refused before anything is kept.
     let before = (usual.asked().len(), other.asked().len());
     for (model, hint) in [
-        ("openai/never-heard-of", "is not a model that is known here"),
+        ("openai/never-heard-of", "is not a known model"),
         ("nobody/model", "nobody"),
         ("", "printable characters"),
     ] {
@@ -240,7 +240,7 @@ fn a_message_may_name_the_model_that_answers_it() {
         assert!(answer.body.contains(hint), "{model}: {}", answer.body);
     }
     let refused = workspace.nexus(&["chat", "-m", "hi", "--model", "openai/never-heard-of"]);
-    assert!(refused.code() == Some(1) && refused.stderr.contains("not a model that is known"), "{refused:?}");
+    assert!(refused.code() == Some(1) && refused.stderr.contains("not a known model"), "{refused:?}");
     assert_eq!((usual.asked().len(), other.asked().len()), before);
     let told = workspace.nexus(&["chat", "-m", "hi", "--model", "openai/other-1"]).ok();
     assert_eq!(told.stdout.trim(), "This is the other one.");

@@ -96,7 +96,7 @@ fn every_kind_of_trouble_ends_in_words_and_the_next_message_is_served() {
         assert!(text.contains(&format!("{provider} rejected the credential {provider}/env:")), "{text}");
         let asked = server.asked().len();
         let (_, text) = say(&daemon, "again");
-        assert!(text.contains("rests for another"), "{text}");
+        assert!(text.contains("is paused for another"), "{text}");
         assert_eq!(server.asked().len(), asked, "a resting credential is not used");
         let listed = workspace.nexus(&["credential", "list"]).ok().stdout;
         assert!(listed.contains("cooldown") && listed.contains("paused until "), "{listed}");
@@ -164,9 +164,13 @@ fn a_second_key_and_a_second_model_step_in() {
     second.script([Reply::status(401, "bad key")]);
     let (status, text) = say(&daemon, "and now?");
     assert_eq!(status, "failed");
-    for part in
-        ["no model could answer", "anthropic/scripted-1", "rests for another", "openai/other-1", "status 401"]
-    {
+    for part in [
+        "no model could answer",
+        "anthropic/scripted-1",
+        "is paused for another",
+        "openai/other-1",
+        "status 401",
+    ] {
         assert!(text.contains(part), "{part} is missing: {text}");
     }
     daemon.stop();

@@ -358,10 +358,10 @@ fn the_guide_carries_out_a_cycle_in_its_simple_form_and_says_where_projects_are(
     assert!(!root.join(".nexus/state/tasks.json").exists(), "no task that nobody can do");
     chat(&workspace, root, "[d] #1 run `cat wood`");
     let failed = chat(&workspace, root, "[run]");
-    assert!(failed.contains("Task 1 did not work") && failed.contains("[run] tries it again"), "{failed}");
+    assert!(failed.contains("Task 1 failed") && failed.contains("[run] tries it again"), "{failed}");
     assert_eq!(read(root, "state/tasks.json")["tasks"][0]["status"], "pending");
     let again = chat(&workspace, root, "[run]");
-    assert!(again.contains("Task 1 did not work"), "{again}");
+    assert!(again.contains("Task 1 failed"), "{again}");
     chat(&workspace, root, "[d] #1 run `printf shed > shed.txt`");
     let built = chat(&workspace, root, "[run]");
     assert!(built.contains("archived as cycle 2"), "{built}\n{}", daemon.log());
@@ -384,7 +384,7 @@ fn the_guide_carries_out_a_cycle_in_its_simple_form_and_says_where_projects_are(
     // The other skills begin as well; the guide says that it knows no more than two of them.
     for skill in ["/nx-init", "/nx-setup", "[sync]"] {
         let told = chat(&workspace, root, skill);
-        assert!(told.contains("of the skills I only know [plan] and [run]"), "{skill}: {told}");
+        assert!(told.contains("the only skills I know are [plan] and [run]"), "{skill}: {told}");
     }
 
     // Memory goes by hand, as a commit that names the way back.

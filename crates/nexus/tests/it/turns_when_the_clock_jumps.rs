@@ -176,7 +176,7 @@ fn a_rest_and_a_budget_of_the_day_survive_the_clock() {
     let (words, status) = ended(&daemon, &send(&daemon, "one"));
     assert_eq!(status, "failed", "{words}");
     let (words, _) = ended(&daemon, &send(&daemon, "two"));
-    assert!(words.contains("rests for another"), "{words}");
+    assert!(words.contains("is paused for another"), "{words}");
     // An hour back: a minute's rest does not become an hour's.
     clock.set(-HOUR);
     server.script([Reply::text("rested")]);

@@ -44,7 +44,7 @@ fn as_text<S: serde::Serializer>(path: &Path, into: S) -> Result<S::Ok, S::Error
 /// Runs one fixture in a project of its own below `scratch`.
 pub fn run(fixture: &Fixture, subject: &mut dyn Subject, scratch: &Path) -> Verdict {
     let tells = fixture.tells_of_events() && !subject.takes_events();
-    let skipped = tells.then_some("it tells of events, which go to a harness and not to a server");
+    let skipped = tells.then_some("it uses events, which a server does not receive");
     if skipped.is_some() {
         let (test_id, file) = (fixture.test_id.clone(), fixture.file.clone());
         return Verdict { test_id, file, passed: true, skipped, problems: Vec::new() };

@@ -58,7 +58,7 @@ pub(crate) fn read_object(path: &Path) -> Result<Option<Map<String, Value>>, Pro
 pub(crate) fn object(path: &Path, bytes: &[u8]) -> Result<Map<String, Value>, ProjectError> {
     match serde_json::from_slice(bytes) {
         Ok(Value::Object(object)) => Ok(object),
-        Ok(_) => Err(damaged(path, 1, 1, "an object was expected")),
+        Ok(_) => Err(damaged(path, 1, 1, "expected an object")),
         Err(error) => Err(damaged_by(path, &error)),
     }
 }

@@ -34,7 +34,7 @@ pub enum ProjectError {
         "{} {} larger than the allowed {limit} bytes{}",
         path.display(),
         if *would_be { "would be" } else { "is" },
-        if *would_be { "; it was left as it is: close the cycle to begin an empty one" } else { "" },
+        if *would_be { "; it was left as it is: close the cycle to start an empty one" } else { "" },
     )]
     TooLarge {
         /// The file.
@@ -50,7 +50,7 @@ pub enum ProjectError {
         path: PathBuf,
     },
     /// A part of `.nexus/` is a link or no folder, so writing there could land anywhere.
-    #[error("{} is not a plain folder; nothing is read or written through it", path.display())]
+    #[error("{} is not a plain folder, so nothing in it is read or written", path.display())]
     NotAFolder {
         /// What stands in the way.
         path: PathBuf,

@@ -131,7 +131,7 @@ pub fn refusal(ask: &Ask<'_>) -> Option<String> {
         Class::Edit => edit_refusal(ask),
         Class::Command => ask.caller.denies(ask.catalog, &SHELL_CLASSES).map(|role| {
             format!(
-                "The role {role} runs no commands. Say in your report which command should be run and why."
+                "The role {role} may not run commands. Say in your report which command should be run and why."
             )
         }),
         Class::Read | Class::Other => None,
@@ -164,8 +164,8 @@ pub fn shell(project: &Project, catalog: &Catalog, caller: Caller<'_>) -> ShellV
 /// Says that a call is refused because what decides about it cannot be read.
 pub(crate) fn unreadable(error: &ProjectError) -> String {
     format!(
-        "{}. Whether this call is allowed cannot be told without it, so it is refused. Do not try again: report this, so that \
-         the person repairs the file or moves it away.",
+        "{}. Without it there is no telling whether this call is allowed, so it is refused. Do not try again: report \
+         this, so that the person repairs the file or moves it away.",
         error.message()
     )
 }
@@ -189,12 +189,12 @@ fn project_refusal(ask: &Ask<'_>, tool: Tool) -> Option<String> {
     }
     let who = role.map_or_else(|| "A worker".to_owned(), |role| format!("The role {}", role.id));
     let instead = match tool {
-        Tool::TaskAdd => "Name the task in your report with title, context and acceptance; Lead adds it.",
+        Tool::TaskAdd => "Describe the task in your report with title, context and acceptance; Lead adds it.",
         Tool::TaskUpdate | Tool::TaskClose => {
-            "Say in your report what is done and how it was checked; Lead records it."
+            "Say in your report what is done and how you checked it; Lead records it."
         }
         Tool::PlanStart | Tool::PlanUpdate | Tool::PlanDecide => {
-            "Put your view into your report; Lead decides and records."
+            "Give your view in your report; Lead decides and records it."
         }
         Tool::PlanStatus | Tool::TaskList | Tool::HistorySearch | Tool::Context | Tool::ArtifactWrite => {
             "Report to Lead."
@@ -225,7 +225,8 @@ fn edit_refusal(ask: &Ask<'_>) -> Option<String> {
     {
         let shown = path.strip_prefix(root).unwrap_or(path).display();
         return Some(format!(
-            "{shown} is kept by the project tools. Change plan and tasks with plan_*, task_* and artifact_write instead."
+            "{shown} is managed by the project tools. Change plan and tasks with plan_*, task_* and artifact_write \
+             instead."
         ));
     }
     let is_note =
@@ -238,17 +239,18 @@ fn edit_refusal(ask: &Ask<'_>) -> Option<String> {
 
 fn no_edits(role: &str) -> String {
     format!(
-        "The role {role} changes no files. Say in your report exactly what should change and where; an engineer or writer does it."
+        "The role {role} may not change files. Say in your report exactly what should change and where; an engineer \
+         or writer does it."
     )
 }
 
 fn unplanned(root: &Path, caller: Caller<'_>) -> String {
     let what = match caller {
         Caller::Lead => {
-            "First add the task with task_add (title, context, acceptance), or plan with the person ([plan]); then edit."
+            "First add the task with task_add (title, context, acceptance) or plan with the person ([plan]), then edit."
         }
         Caller::Subagent { .. } => {
-            "Report to Lead what you want to change; it adds the task with task_add and sends you again."
+            "Report what you want to change to Lead; it adds the task with task_add and sends you again."
         }
     };
     format!("No task covers changes in {}, so it is read-only. {what}", root.display())

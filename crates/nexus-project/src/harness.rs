@@ -35,7 +35,7 @@ impl HarnessId {
         if is_name(name) && name.len() <= 64 && !Self::TAKEN.contains(&name) {
             return Ok(Self(name.to_owned()));
         }
-        Err(ProjectError::Parameter(format!("{name:?} is no name of a harness")))
+        Err(ProjectError::Parameter(format!("{name:?} is not a harness name")))
     }
 
     /// Returns our own.

@@ -19,13 +19,13 @@ pub(crate) fn faults(text: &str) -> Vec<String> {
     for (what, path, lines) in KEPT {
         if is_ignored(&patterns, path) {
             faults.push(format!(
-                ".nexus/.gitignore hides {what} from git; add at its end {lines} to keep it with the project."
+                ".nexus/.gitignore hides {what} from git; add {lines} at its end to keep it with the project."
             ));
         }
     }
     if !["state/plan.json", "state/nexus/session.json"].iter().all(|path| is_ignored(&patterns, path)) {
         faults.push(
-            ".nexus/.gitignore lets git take state/, which belongs to one machine; add the line state/ at its end."
+            ".nexus/.gitignore lets git track state/, which belongs to one machine; add the line state/ at its end."
                 .to_owned(),
         );
     }

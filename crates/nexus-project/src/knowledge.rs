@@ -56,7 +56,7 @@ impl Knowledge {
             }
         }
         if !text.is_empty() {
-            text.insert_str(0, "Notes of this project (read those that concern your task):\n");
+            text.insert_str(0, "Notes on this project (read those that concern your task):\n");
         }
         text
     }

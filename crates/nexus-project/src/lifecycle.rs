@@ -185,7 +185,7 @@ pub fn handle(
 pub fn trouble(error: &ProjectError) -> String {
     let help = match error {
         ProjectError::Damaged { .. } => {
-            " Until somebody repairs the file or moves it away, nothing that needs it works."
+            " Until someone repairs the file or moves it away, nothing that needs it works."
         }
         ProjectError::Refused(_)
         | ProjectError::Parameter(_)

@@ -72,7 +72,7 @@ pub fn decide(question: &Question<'_>) -> Choice {
     if policy == Some("fresh") {
         return fresh("the task says so");
     }
-    let Some((place, prior)) = prior(question) else { return fresh("nobody was there before") };
+    let Some((place, prior)) = prior(question) else { return fresh("no earlier instance exists") };
     let Some(agent_id) = prior["agent_id"].as_str().filter(|id| (question.can_reopen)(id)) else {
         return fresh("it cannot be reopened");
     };
@@ -82,7 +82,7 @@ pub fn decide(question: &Question<'_>) -> Choice {
         _ => question.tier,
     };
     if rule == ResumeTier::Ephemeral {
-        return fresh("this role always begins anew");
+        return fresh("this role always starts afresh");
     }
     if question.tier != ResumeTier::Bounded && rule != ResumeTier::Bounded {
         return Choice::Resume { agent_id: agent_id.to_owned(), reread: false };
@@ -97,7 +97,7 @@ pub fn decide(question: &Question<'_>) -> Choice {
         .filter(|(_, entry)| is_active_after(entry, prior))
         .any(|(_, entry)| touched(entry).iter().any(|file| targets.contains(file)));
     if edited {
-        return fresh("somebody else changed its files");
+        return fresh("its files were changed by someone else");
     }
     let is_elsewhere =
         !targets.iter().any(|file| own.contains(file)) || (named.known.is_empty() && named.is_new);

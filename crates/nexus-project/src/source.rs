@@ -10,16 +10,15 @@ use crate::tools::{Tool, answer, spec};
 use crate::{Project, ProjectError};
 
 /// How the tools belong together, for a model that has not met them before.
-const INSTRUCTIONS: &str = "\
-These tools keep one project's plan, tasks and history, shared by everybody who works in the folder. \
-Research first, then plan_start with the open questions; settle each with plan_decide. \
-Cut the work into tasks with task_add (deps say what waits for what), begin those task_list calls ready, and keep \
-task_update current. When all is done, task_close archives the cycle. Before deciding again what was decided \
-before, look with history_search. Reports for others go to artifact_write.";
+const INSTRUCTIONS: &str = "These tools manage one project's plan, tasks and history, shared by everyone who works \
+    in the folder. Research first, then plan_start with the open questions; settle each with plan_decide. Split the \
+    work into tasks with task_add (deps say what waits for what), start those that task_list calls ready, and keep \
+    their status current with task_update. When all is done, task_close archives the cycle. Before deciding \
+    something that may have been decided before, use history_search. Reports for others go to artifact_write.";
 
 /// Said by every tool where no project is named.
-const UNNAMED: &str = "no project is named; name its folder where this server's address or command is set, \
-    as ?project=/absolute/path or --project PATH";
+const UNNAMED: &str = "no project is named; add its folder to this server's address or command, as \
+    ?project=/absolute/path or --project PATH";
 
 /// The tools of one project.
 #[derive(Debug, Clone)]
@@ -103,7 +102,7 @@ impl ToolSource for ProjectTools {
         Box::pin(async move {
             match tokio::task::spawn_blocking(move || answer(&project, tool, &arguments)).await {
                 Ok(output) => output,
-                Err(error) => failed(&format!("a defect ended the call: {error}")),
+                Err(error) => failed(&format!("the call ended in an internal error: {error}")),
             }
         })
     }

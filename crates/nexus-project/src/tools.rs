@@ -167,8 +167,9 @@ fn is_there(path: &Path) -> Result<bool, ProjectError> {
 
 /// Returns the id after the highest one.
 fn next_id(highest: Option<u64>) -> Result<u64, ProjectError> {
-    let used_up =
-        || ProjectError::Refused("the highest id is in use already; nothing can be added".to_owned());
+    let used_up = || {
+        ProjectError::Refused("the highest possible id is already in use; nothing can be added".to_owned())
+    };
     highest.unwrap_or(0).checked_add(1).ok_or_else(used_up)
 }
 

@@ -73,8 +73,8 @@ pub fn agent_send_spec() -> ToolSpec {
     ToolSpec {
         name: AGENT_SEND.to_owned(),
         description: "Work through other agents. dispatch: start a worker on `text` and return at once; its result \
-                      arrives later as a worker_result. message: tell `target` (a worker session, or \"parent\") \
-                      something. cancel: end worker `target`. list: your workers."
+            arrives later as a worker_result. message: send `text` to `target` (a worker session, or \"parent\"). \
+            cancel: end worker `target`. list: your workers."
             .to_owned(),
         input_schema: json!({
             "type": "object",
@@ -97,7 +97,7 @@ pub fn agent_send_spec() -> ToolSpec {
 pub fn status_spec() -> ToolSpec {
     ToolSpec {
         name: GET_AGENT_STATUS.to_owned(),
-        description: "See where a worker stands: status, queue, last words. Without session: all of them."
+        description: "Show a worker's progress: status, queue, last text. Without session: all workers."
             .to_owned(),
         input_schema: json!({"type": "object", "properties": {"session": {"type": "string"}}}),
         replay: Replay::Safe,
@@ -109,8 +109,8 @@ pub fn wait_spec() -> ToolSpec {
     ToolSpec {
         name: WAIT.to_owned(),
         description:
-            "End this turn without saying more; the next worker_result or message starts a new one. Say \
-                      something first, so that nobody sits before silence."
+            "End this turn without further text; the next worker_result or message starts a new one. Say something \
+             first, so that the person is not left without an answer."
                 .to_owned(),
         input_schema: json!({"type": "object", "properties": {"reason": {"type": "string"}}}),
         replay: Replay::Safe,
@@ -163,7 +163,7 @@ fn bounded(arguments: &Value, names: &[&str]) -> Result<String, String> {
     let text = names.iter().find_map(|name| text_of(arguments, name)).ok_or("`text` is missing or empty")?;
     if text.len() > MAX_TEXT_LEN {
         return Err(format!(
-            "`text` has {} bytes; the most is {MAX_TEXT_LEN}. Put long material in a file",
+            "`text` has {} bytes; the limit is {MAX_TEXT_LEN}. Put long material in a file",
             text.len()
         ));
     }

@@ -126,7 +126,7 @@ pub(crate) fn source(shown: &str, mark: &Mark) -> String {
     // A chain of files is named by its end and its beginning.
     let origin =
         mark.sources.rsplit_once(", which holds ").map_or(mark.sources.as_str(), |(_, origin)| origin);
-    format!("the file {shown}, which holds {origin}")
+    format!("the file {shown}, which contains {origin}")
 }
 
 #[cfg(test)]

@@ -19,8 +19,7 @@ const MAX_LIMIT: usize = 20;
 pub(crate) fn recall_spec() -> ToolSpec {
     ToolSpec {
         name: RECALL.to_owned(),
-        description: "Search long-term memory for facts about `query`; gives dated facts, best first."
-            .to_owned(),
+        description: "Search long-term memory for `query`; returns dated facts, best first.".to_owned(),
         input_schema: json!({
             "type": "object",
             "properties": {"query": {"type": "string"}, "limit": {"type": "integer", "minimum": 1, "maximum": MAX_LIMIT}},
@@ -33,7 +32,7 @@ pub(crate) fn recall_spec() -> ToolSpec {
 pub(crate) fn remember_spec() -> ToolSpec {
     ToolSpec {
         name: REMEMBER.to_owned(),
-        description: "Keep one fact for good: a whole sentence with names and dates.".to_owned(),
+        description: "Store one fact permanently, as a full sentence with names and dates.".to_owned(),
         input_schema: json!({"type": "object", "properties": {"text": {"type": "string"}}, "required": ["text"]}),
         // The same sentence is kept once, so keeping it again changes nothing.
         replay: Replay::Safe,
@@ -62,7 +61,7 @@ pub(crate) async fn recall(memory: &Memory, arguments: &Value) -> Done {
             let output = ToolOutput::ok(lines.join("\n"));
             // Whoever reads what a page once said has read the page.
             match found.iter().any(|fact| fact.provenance == Provenance::Untrusted) {
-                true => Done::from_outside(output, "remembered words of unknown origin"),
+                true => Done::from_outside(output, "remembered text of unknown origin"),
                 false => Done::own(output),
             }
         }
@@ -77,7 +76,7 @@ pub(crate) async fn remember(
     provenance: Provenance,
 ) -> ToolOutput {
     let Some(text) = arguments.get("text").and_then(Value::as_str) else {
-        return ToolOutput::error("remember needs `text`, one whole sentence");
+        return ToolOutput::error("remember needs `text`, one full sentence");
     };
     match memory.remember(text, source, provenance).await {
         Ok(_) => ToolOutput::ok(format!("remembered: {}", text.trim())),

@@ -77,6 +77,6 @@ pub struct NobodyToAsk;
 #[async_trait]
 impl Approve for NobodyToAsk {
     async fn ask(&self, _turn: &TurnFacts, _ask: &ApprovalAsk) -> Approval {
-        Approval::Refused { reason: "nobody is there to allow it".to_owned() }
+        Approval::Refused { reason: "there is nobody to approve it".to_owned() }
     }
 }

@@ -78,14 +78,14 @@ impl ProjectTool {
         let Some(tool) = Tool::named(op).filter(|tool| !self.denied.contains(tool)) else {
             let known: Vec<&str> = self.allowed().map(Tool::name).collect();
             return ToolOutput::error(format!(
-                "project has no op {op:?} for you; there are {}",
+                "project has no op {op:?} for you; available: {}",
                 known.join(", ")
             ));
         };
         let project = Arc::clone(&self.project);
         // Another program may hold the files for a while.
         let work = tokio::task::spawn_blocking(move || tools::answer(&project, tool, &parameters));
-        work.await.unwrap_or_else(|error| ToolOutput::error(format!("{op} broke off: {error}")))
+        work.await.unwrap_or_else(|error| ToolOutput::error(format!("{op} failed: {error}")))
     }
 
     /// Gives the instructions of a skill; those for people only are not given.
@@ -94,7 +94,7 @@ impl ProjectTool {
         let Some(name) = text("skill") else { return ToolOutput::error("skill needs args.skill, its name") };
         if self.catalog.skill(name).is_none_or(|skill| skill.manual_only) {
             return ToolOutput::error(format!(
-                "{name} is no skill you can start; the person may type /{name}"
+                "{name} is not a skill you can start; the person may type /{name}"
             ));
         }
         match skills::instructions(&self.catalog, &HarnessId::ours(), name, text("mode")) {
@@ -116,8 +116,8 @@ const fn parameters(tool: Tool) -> &'static str {
         Tool::PlanUpdate => "plan_update(action: add|remove|edit|reopen, issue_id?, title?)",
         Tool::PlanDecide => "plan_decide(issue_id, decision, how_agents?, how_summary?)",
         Tool::TaskAdd => {
-            "task_add(title, context, acceptance?, approach?, risk?, deps?: [id], owner?, plan_issue?, goal?, decisions?, \
-             owner_reuse_policy?)"
+            "task_add(title, context, acceptance?, approach?, risk?, deps?: [id], owner?, plan_issue?, goal?, \
+             decisions?, owner_reuse_policy?)"
         }
         Tool::TaskList => "task_list()",
         Tool::TaskUpdate => "task_update(id, status: pending|in_progress|completed)",

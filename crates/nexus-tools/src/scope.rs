@@ -60,7 +60,7 @@ impl Scope<'_> {
         let answer = tokio::select! {
             answer = self.approve.ask(self.turn, &ask) => answer,
             () = self.cancel.cancelled() => {
-                Approval::Refused { reason: "the turn was stopped while the owner was asked".to_owned() }
+                Approval::Refused { reason: "the turn was stopped while waiting for the owner's consent".to_owned() }
             }
         };
         match answer {
@@ -81,8 +81,8 @@ const MAX_ASKED: usize = 16 * 1024;
 pub(crate) fn in_full(heading: &str, text: &str) -> Result<String, String> {
     if text.len() > MAX_ASKED {
         return Err(format!(
-            "not done: it needs the owner's consent, and {} bytes are more than they can be asked to read; do it in \
-             parts of at most {MAX_ASKED} bytes",
+            "not done: it needs the owner's consent, and {} bytes are too many to review; do it in parts of at most \
+             {MAX_ASKED} bytes",
             text.len()
         ));
     }

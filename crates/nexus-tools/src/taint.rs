@@ -113,9 +113,9 @@ impl Taint {
     pub fn reason(&self) -> Option<String> {
         let inner = self.lock();
         match (inner.sources.first(), inner.earlier.first()) {
-            (Some(source), _) => Some(format!("this run has read {source}, which nobody vouches for")),
+            (Some(source), _) => Some(format!("this run has read {source}, which is not a trusted source")),
             (None, Some(source)) => {
-                Some(format!("this conversation has read {source}, which nobody vouches for"))
+                Some(format!("this conversation has read {source}, which is not a trusted source"))
             }
             (None, None) => None,
         }

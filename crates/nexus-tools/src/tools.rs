@@ -164,7 +164,7 @@ impl FileTools {
             (Tool::Bash, Some(shell)) => {
                 bash::call(shell, &arguments, scope, &trail, self.marks.as_deref()).await
             }
-            (Tool::Bash, None) => Done::from(Err("there is no shell here".to_owned())),
+            (Tool::Bash, None) => Done::from(Err("there is no shell tool here".to_owned())),
             (Tool::Write | Tool::Edit, _) => {
                 let standing = match self.may_change(tool, &arguments, scope).await {
                     Ok(standing) => standing,
@@ -237,7 +237,7 @@ impl FileTools {
         let (access, artifacts) = (Arc::clone(&self.access), self.artifacts.clone());
         let work = tokio::task::spawn_blocking(move || match tool {
             Tool::Read => match read::call(&access, artifacts.as_deref(), &arguments) {
-                (Ok(text), true) => Done::from_outside(ToolOutput::ok(text), "a kept result from outside"),
+                (Ok(text), true) => Done::from_outside(ToolOutput::ok(text), "a stored result from outside"),
                 (result, _) => Done::from(result),
             },
             Tool::Write => Done::from(write::call(&access, &arguments, &trail)),
@@ -248,7 +248,7 @@ impl FileTools {
             Tool::Bash => Done::from(Err("bash is not a file tool".to_owned())),
         });
         let name = tool.name();
-        work.await.unwrap_or_else(|error| Done::from(Err(format!("{name} broke off: {error}"))))
+        work.await.unwrap_or_else(|error| Done::from(Err(format!("{name} failed: {error}"))))
     }
 }
 

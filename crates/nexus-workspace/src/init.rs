@@ -83,7 +83,7 @@ pub enum InitError {
         source: std::io::Error,
     },
     /// The disk or the quota is full.
-    #[error("no space left for {path}")]
+    #[error("no space left to write {path}")]
     NoSpace {
         /// What was being written.
         path: PathBuf,
@@ -98,7 +98,7 @@ pub enum InitError {
     #[error("recording trust")]
     Trust(#[source] TrustError),
     /// The system gave no random bytes for the token.
-    #[error("drawing random bytes")]
+    #[error("getting random bytes")]
     Random(#[source] std::io::Error),
 }
 
@@ -109,8 +109,10 @@ impl InitError {
             Self::NotAFolder { .. } => "give another --workspace, or move the file away",
             Self::NotAFile { .. } => "move it away and run `nexus init` again",
             Self::NotWritable { .. } => "choose a folder you own, or fix its permissions",
-            Self::NoSpace { .. } => "free some space and run `nexus init` again; it goes on where it stopped",
-            Self::File(_) => "fix the cause and run `nexus init` again; it goes on where it stopped",
+            Self::NoSpace { .. } => {
+                "free some space and run `nexus init` again; it continues where it stopped"
+            }
+            Self::File(_) => "fix the cause and run `nexus init` again; it continues where it stopped",
             Self::Trust(error) => error.hint(),
             Self::Random(_) => "check that the system's random source works",
         }

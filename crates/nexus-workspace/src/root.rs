@@ -56,7 +56,7 @@ pub struct ResolvedRoot {
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
 pub enum RootError {
     /// A path was given but holds nothing.
-    #[error("{given} names an empty path")]
+    #[error("{given} is an empty path")]
     EmptyPath {
         /// Where it came from.
         given: &'static str,
@@ -68,10 +68,10 @@ pub enum RootError {
         path: PathBuf,
     },
     /// The default root lies in the home folder, and there is none.
-    #[error("no home folder is known")]
+    #[error("the home folder is unknown")]
     NoHome,
     /// The profile's name cannot be part of a folder name.
-    #[error("profile {name:?} is not a name of letters, digits, - and _")]
+    #[error("profile {name:?} is not a valid name: use letters, digits, - and _")]
     BadProfile {
         /// What was given, shortened.
         name: String,

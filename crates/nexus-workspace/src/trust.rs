@@ -99,13 +99,13 @@ impl Trust {
 #[derive(Debug, thiserror::Error)]
 pub enum TrustError {
     /// The workspace has no valid id, so nothing can be tied to it.
-    #[error("{path} holds no workspace id")]
+    #[error("{path} contains no workspace id")]
     NoId {
         /// The id file.
         path: PathBuf,
     },
     /// Records would lie inside the workspace they vouch for.
-    #[error("trust records would lie inside the workspace, at {path}")]
+    #[error("trust records would be inside the workspace, at {path}")]
     InsideWorkspace {
         /// The folder of records.
         path: PathBuf,
@@ -120,7 +120,7 @@ impl TrustError {
     pub fn hint(&self) -> &'static str {
         match self {
             Self::NoId { .. } => "run `nexus init` on the workspace first",
-            Self::InsideWorkspace { .. } => "point XDG_STATE_HOME to a folder outside the workspace",
+            Self::InsideWorkspace { .. } => "set XDG_STATE_HOME to a folder outside the workspace",
             Self::File(_) => "check the folder's owner, permissions and free space",
         }
     }

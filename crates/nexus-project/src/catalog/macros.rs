@@ -31,7 +31,7 @@ pub(crate) fn requests(text: &str) -> Result<Vec<Request>, CatalogError> {
     while let Some(start) = rest.find("{{") {
         let begin = text.len() - rest.len() + start;
         let after = rest.get(start + 2..).unwrap_or_default();
-        let end = end_of(after).ok_or_else(|| CatalogError::Macro("a request does not end".to_owned()))?;
+        let end = end_of(after).ok_or_else(|| CatalogError::Macro("a macro is not closed".to_owned()))?;
         let inside = after.get(..end).unwrap_or_default();
         rest = after.get(end + 2..).unwrap_or_default();
         let (name, arguments) = inside.trim().split_once(char::is_whitespace).unwrap_or((inside.trim(), ""));
@@ -41,7 +41,7 @@ pub(crate) fn requests(text: &str) -> Result<Vec<Request>, CatalogError> {
             let closing = format!("\n<<{mark}");
             let end = rest
                 .find(&closing)
-                .ok_or_else(|| CatalogError::Macro(format!("the text until <<{mark} does not end")))?;
+                .ok_or_else(|| CatalogError::Macro(format!("the text until <<{mark} is not closed")))?;
             pairs.push((key, rest.get(..end).unwrap_or_default().trim_start_matches('\n').to_owned()));
             rest = rest.get(end + closing.len()..).unwrap_or_default();
         }
@@ -57,7 +57,7 @@ pub(crate) fn check(text: &str, known: &[Invocation]) -> Result<(), CatalogError
         let invocation = known
             .iter()
             .find(|known| known.id == *name)
-            .ok_or_else(|| CatalogError::Macro(format!("{name} is not known")))?;
+            .ok_or_else(|| CatalogError::Macro(format!("{name} is unknown")))?;
         for (key, required) in &invocation.params {
             if *required && request.value(key).is_none() {
                 return Err(CatalogError::Macro(format!("{name} needs {key}")));
@@ -95,7 +95,7 @@ fn pairs(arguments: &str) -> Result<(Vec<(String, String)>, Heredoc), CatalogErr
     while !rest.is_empty() {
         let (key, value) = rest
             .split_once('=')
-            .ok_or_else(|| CatalogError::Macro(format!("{rest:?} is no key and value")))?;
+            .ok_or_else(|| CatalogError::Macro(format!("{rest:?} is not a key and value")))?;
         if let Some(mark) = value.strip_prefix(">>") {
             return Ok((pairs, Some((key.trim().to_owned(), mark.trim().to_owned()))));
         }
@@ -122,7 +122,7 @@ fn length(value: &str) -> Result<usize, CatalogError> {
         }
     }
     if quoted || depth > 0 {
-        return Err(CatalogError::Macro(format!("{value:?} does not end")));
+        return Err(CatalogError::Macro(format!("{value:?} is not closed")));
     }
     Ok(value.len())
 }

@@ -132,13 +132,13 @@ impl Catalog {
         let manifest: Manifest = parsed(&path, &bytes(&path)?)?;
         let wrong = |entry: &str, what| CatalogError::Entry { entry: entry.to_owned(), what };
         if !manifest.schema_contract_version.starts_with(CONTRACT) {
-            return Err(wrong("manifest.json", "the contract has another version"));
+            return Err(wrong("manifest.json", "the contract version is not supported"));
         }
         let commit = &manifest.nexus_core_commit;
         let is_commit = (7..=40).contains(&commit.len())
             && commit.bytes().all(|byte| byte.is_ascii_digit() || matches!(byte, b'a'..=b'f'));
         if !is_commit || !is_release(&manifest.nexus_core_version) {
-            return Err(wrong("manifest.json", "version or commit has another form"));
+            return Err(wrong("manifest.json", "version or commit has an invalid format"));
         }
         let own = Self::embedded()?;
         let mut agents = Vec::new();
@@ -207,7 +207,7 @@ fn vocabulary(path: &Path, words: Words, own: &Catalog) -> Result<Vocabulary, Ca
         // The manifest only sums requests up; what each takes is fixed by the contract.
         let known = own.vocabulary.invocations.iter().find(|known| known.id == entry.id);
         let params: BTreeMap<String, bool> =
-            known.ok_or_else(|| CatalogError::Macro(format!("{} is not known", entry.id)))?.params.clone();
+            known.ok_or_else(|| CatalogError::Macro(format!("{} is unknown", entry.id)))?.params.clone();
         let InvocationEntry { id, description, intent, fallback_behavior } = entry;
         Ok(Invocation { id, description, intent, params, fallback_behavior })
     };
@@ -241,12 +241,12 @@ fn body(folder: &Path, kind: &str, id: &str, hash: &str) -> Result<String, Catal
     let wrong = |what| CatalogError::Entry { entry: id.to_owned(), what };
     // The id becomes a part of a path.
     if !is_id(id) {
-        return Err(wrong("the id has another form"));
+        return Err(wrong("the id has an invalid format"));
     }
     let path = folder.join(kind).join(id).join("body.md");
     let text = String::from_utf8(bytes(&path)?).map_err(|_| wrong("the instructions are not UTF-8"))?;
     if body_hash(&text) != hash {
-        return Err(wrong("the instructions are not those the manifest was made for"));
+        return Err(wrong("the instructions do not match the manifest"));
     }
     Ok(text)
 }

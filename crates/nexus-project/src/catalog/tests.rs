@@ -71,17 +71,17 @@ fn a_catalog_with_a_fault_is_refused() {
         break_it(|it| it.agents[0].capabilities.push("no_sleep".to_owned())),
         "architect: a capability is not defined"
     );
-    assert_eq!(break_it(|it| it.skills[0].triggers.clear()), "nx-plan: nothing starts it");
+    assert_eq!(break_it(|it| it.skills[0].triggers.clear()), "nx-plan: it has no trigger");
     assert!(
-        break_it(|it| it.skills[0].body.push_str("{{teleport to=here}}")).contains("teleport is not known")
+        break_it(|it| it.skills[0].body.push_str("{{teleport to=here}}")).contains("teleport is unknown")
     );
     assert!(
         break_it(|it| it.skills[0].body.push_str("{{skill_activation mode=auto}}")).contains("needs skill")
     );
     assert!(
-        break_it(|it| it.skills[0].body.push_str("{{user_question question=\"")).contains("does not end")
+        break_it(|it| it.skills[0].body.push_str("{{user_question question=\"")).contains("is not closed")
     );
-    assert_eq!(break_it(|it| it.vocabulary.tags[0].skill = None), "plan: the tag leads nowhere");
+    assert_eq!(break_it(|it| it.vocabulary.tags[0].skill = None), "plan: the tag has no target");
 }
 
 #[test]

@@ -22,7 +22,7 @@ const LEAST_GUIDANCE: usize = 40;
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum CatalogError {
     /// A file is not of its form.
-    #[error("a catalog file is not of its form: {0}")]
+    #[error("a catalog file has an invalid format: {0}")]
     Unreadable(String),
     /// An entry breaks a rule.
     #[error("{entry}: {what}")]
@@ -32,7 +32,7 @@ pub enum CatalogError {
         what: &'static str,
     },
     /// A request in a skill's text is not known or not complete.
-    #[error("a request in a skill's text: {0}")]
+    #[error("a macro in a skill's text: {0}")]
     Macro(String),
 }
 
@@ -53,33 +53,37 @@ pub fn validate(catalog: &Catalog) -> Result<(), CatalogError> {
     unique(words.capabilities.iter().map(|capability| capability.id.as_str()))?;
     unique(words.tags.iter().map(|tag| tag.trigger.as_str()))?;
     for agent in &catalog.agents {
-        rule(is_id(&agent.id), &agent.id, "the id has another form")?;
+        rule(is_id(&agent.id), &agent.id, "the id has an invalid format")?;
         rule(!agent.body.trim().is_empty(), &agent.id, "there are no instructions")?;
         let known = |id: &String| words.capabilities.iter().any(|capability| capability.id == *id);
         rule(agent.capabilities.iter().all(known), &agent.id, "a capability is not defined")?;
     }
     for capability in &words.capabilities {
-        rule(is_id(&capability.id) && is_id(&capability.intent), &capability.id, "the id has another form")?;
+        rule(
+            is_id(&capability.id) && is_id(&capability.intent),
+            &capability.id,
+            "the id has an invalid format",
+        )?;
         let classes = &capability.blocks_semantic_classes;
         rule(
             !classes.is_empty() && classes.iter().all(|class| is_id(class)),
             &capability.id,
-            "it blocks nothing",
+            "it does not block anything",
         )?;
         let long = capability.prose_guidance.chars().count() >= LEAST_GUIDANCE;
         rule(long, &capability.id, "the guidance is too short")?;
     }
     for skill in &catalog.skills {
-        rule(is_id(&skill.id), &skill.id, "the id has another form")?;
+        rule(is_id(&skill.id), &skill.id, "the id has an invalid format")?;
         rule(!skill.body.trim().is_empty(), &skill.id, "there are no instructions")?;
-        rule(skill.manual_only || !skill.triggers.is_empty(), &skill.id, "nothing starts it")?;
+        rule(skill.manual_only || !skill.triggers.is_empty(), &skill.id, "it has no trigger")?;
         let known = |id: &String| words.tags.iter().any(|tag| tag.id == *id);
         rule(skill.triggers.iter().all(known), &skill.id, "a trigger is not defined")?;
         let characters = skill.summary.chars().count();
         rule(
             characters == 0 || (10..=120).contains(&characters),
             &skill.id,
-            "the summary has another length",
+            "the summary is too short or too long",
         )?;
         macros::check(&skill.body, &words.invocations)?;
     }
@@ -88,21 +92,21 @@ pub fn validate(catalog: &Catalog) -> Result<(), CatalogError> {
             TagKind::Skill => tag.skill.as_deref().is_some_and(|skill| catalog.skill(skill).is_some()),
             TagKind::InlineAction => tag.handler.as_deref().is_some_and(|handler| !handler.is_empty()),
         };
-        rule(complete, &tag.id, "the tag leads nowhere")?;
+        rule(complete, &tag.id, "the tag has no target")?;
         let bracketed = tag.trigger.starts_with('[') && tag.trigger.ends_with(']');
         rule(bracketed, &tag.id, "the trigger has no brackets")?;
         let guided = tag.prose_guidance.as_ref().is_none_or(|text| text.chars().count() >= LEAST_GUIDANCE);
         rule(guided, &tag.id, "the guidance is too short")?;
     }
     let pattern = regex::Regex::new(&words.memory_policy.file_name_pattern);
-    rule(pattern.is_ok(), "memory policy", "the pattern of names is none")
+    rule(pattern.is_ok(), "memory policy", "the name pattern is not a valid regular expression")
 }
 
 fn unique<'id>(ids: impl Iterator<Item = &'id str>) -> Result<(), CatalogError> {
     let mut seen = std::collections::HashSet::new();
     for id in ids {
         if !seen.insert(id) {
-            return Err(CatalogError::Entry { entry: id.to_owned(), what: "it is there twice" });
+            return Err(CatalogError::Entry { entry: id.to_owned(), what: "it is defined twice" });
         }
     }
     Ok(())

@@ -63,7 +63,12 @@ fn kind(found: Option<&Value>, matcher: &Map<String, Value>) -> Result<(), Strin
                 return wrong("a longer string");
             }
             if let Some(pattern) = matcher.get("pattern").and_then(Value::as_str) {
-                let pattern = Regex::new(pattern).map_err(|error| format!("the pattern is none: {error}"))?;
+                let pattern = Regex::new(pattern).map_err(|error| {
+                    format!(
+                        "the pattern is not a valid regular \
+                    expression: {error}"
+                    )
+                })?;
                 if !pattern.is_match(text) {
                     return wrong(&format!("a match of {pattern}"));
                 }

@@ -45,7 +45,7 @@ pub enum LoadError {
         source: std::io::Error,
     },
     /// A file with a `test_id` is no fixture.
-    #[error("{} is no fixture: {what}", path.display())]
+    #[error("{} is not a fixture: {what}", path.display())]
     Malformed {
         /// The file.
         path: PathBuf,
@@ -53,7 +53,7 @@ pub enum LoadError {
         what: String,
     },
     /// There are too many, or they are too large.
-    #[error("{} is more than is read at once", path.display())]
+    #[error("{} is too large to read", path.display())]
     TooMuch {
         /// Where the limit was reached.
         path: PathBuf,
@@ -93,9 +93,11 @@ impl Fixture {
         let one_of = |ways: &[bool]| ways.iter().filter(|given| **given).count() == 1;
         let does_one = |step: &Step| one_of(&[step.action.is_some(), step.event.is_some()]);
         match () {
-            () if !is_name => Some("is no test_id: a small letter, then small letters, digits, _ and -"),
+            () if !is_name => {
+                Some("is not a test_id: use a lowercase letter, then lowercase letters, digits, _ and -")
+            }
             () if self.description.chars().count() < MIN_DESCRIPTION_LEN => {
-                Some("needs a description of at least ten letters")
+                Some("needs a description of at least ten characters")
             }
             () if !one_of(&[self.action.is_some(), self.event.is_some(), self.steps.is_some()]) => {
                 Some("needs one of action, event and steps")

@@ -9,7 +9,7 @@ use serde_json::Value;
 /// # Errors
 /// The text is no path of this kind.
 pub(super) fn get<'value>(document: &'value Value, path: &str) -> Result<Option<Cow<'value, Value>>, String> {
-    let wrong = || format!("{path} is no path this runner knows");
+    let wrong = || format!("{path} is not a path this runner knows");
     let mut rest = path.strip_prefix('$').ok_or_else(wrong)?;
     let mut here = Some(document);
     while !rest.is_empty() {

@@ -150,7 +150,7 @@ impl Run<'_> {
         let folder = path.parent().unwrap_or(&self.root);
         file::create_folder(folder, 0o755)
             .and_then(|_| file::replace(&path, text.as_bytes(), 0o644, Durability::Crash))
-            .map_err(|error| format!("planting {}: {error}", path.display()))
+            .map_err(|error| format!("creating {}: {error}", path.display()))
     }
 
     fn inspect(&self, about: &str, files: &Entries) -> Result<Vec<String>, String> {
@@ -159,7 +159,7 @@ impl Run<'_> {
             let path = self.place(name)?;
             let about = format!("{about}: {name}");
             match expected {
-                Value::Null if path.exists() => problems.push(format!("{about} should not be there")),
+                Value::Null if path.exists() => problems.push(format!("{about} should not exist")),
                 Value::Null => {}
                 Value::Object(assertions) => match fs::read(&path) {
                     Err(error) => problems.push(format!("{about} cannot be read: {error}")),
@@ -175,21 +175,21 @@ impl Run<'_> {
     fn place(&self, path: &str) -> Result<PathBuf, String> {
         let path = path.replace("{STATE_ROOT}", ".nexus/state").replace("{HARNESS_ID}", &self.harness);
         if path.contains(['{', '}']) {
-            return Err(format!("{path} holds a token this runner does not know"));
+            return Err(format!("{path} contains a token this runner does not know"));
         }
         let plain = Path::new(&path).components().all(|part| matches!(part, Component::Normal(_)));
-        if plain { Ok(self.root.join(path)) } else { Err(format!("{path} leads out of the project")) }
+        if plain { Ok(self.root.join(path)) } else { Err(format!("{path} points outside the project")) }
     }
 }
 
 fn content(about: &str, bytes: &[u8], assertions: &Entries) -> Vec<String> {
     if let Some(text) = assertions.get("$raw").and_then(Value::as_str) {
         let same = bytes == text.as_bytes();
-        return if same { Vec::new() } else { vec![format!("{about} is not what it was")] };
+        return if same { Vec::new() } else { vec![format!("{about} has changed")] };
     }
     match serde_json::from_slice(bytes) {
         Ok(document) => expect::check(about, &document, assertions),
-        Err(error) => vec![format!("{about} is no JSON: {error}")],
+        Err(error) => vec![format!("{about} is not valid JSON: {error}")],
     }
 }
 

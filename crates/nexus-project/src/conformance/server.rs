@@ -54,7 +54,7 @@ impl ToolNames {
                         .map(str::to_owned)
                         .collect(),
                 },
-                _ => return Err(format!("{ours}: a name or an object with a name was expected")),
+                _ => return Err(format!("{ours}: a name or an object with expected a name")),
             };
             Ok((ours, mapped))
         };
@@ -128,7 +128,7 @@ impl Server {
     /// The command is empty.
     pub fn new(command: Vec<String>, names: ToolNames, patience: Duration) -> Result<Self, String> {
         if command.is_empty() {
-            return Err("the command names no program".to_owned());
+            return Err("the command does not name a program".to_owned());
         }
         let (running, given_up) = (None, None);
         Ok(Self { command, names, patience, running, has_started: false, silences: 0, given_up })
@@ -147,7 +147,7 @@ impl Server {
         self.has_started = true;
         let (name, parameters) = self.names.apply(tool, parameters, &running.listed);
         if !running.listed.contains(&name) {
-            return Err(Fault::Gone(format!("the server lists no tool {name}")));
+            return Err(Fault::Gone(format!("the server does not list the tool {name}")));
         }
         // An error to a call of a tool that is there is how some servers refuse.
         match running.ask("tools/call", &json!({ "name": name, "arguments": parameters })) {
@@ -201,7 +201,7 @@ impl Running {
 
     fn say(&mut self, message: &Value) -> Result<(), Fault> {
         let said = self.pipe.say(&message.to_string());
-        said.map_err(|error| Fault::Gone(format!("the server does not listen: {error}")))
+        said.map_err(|error| Fault::Gone(format!("the server does not accept input: {error}")))
     }
 
     fn ask(&mut self, method: &str, parameters: &Value) -> Result<Value, Fault> {
@@ -228,7 +228,7 @@ impl Running {
                 if !error.is_object() {
                     return Ok(message["result"].take());
                 }
-                let said = error["message"].as_str().unwrap_or("an error without words").to_owned();
+                let said = error["message"].as_str().unwrap_or("an error without a message").to_owned();
                 let is_foreign = error["code"] == NO_SUCH_METHOD;
                 return Err(if is_foreign {
                     Fault::Gone(format!("{method}: {said}"))
@@ -243,7 +243,7 @@ impl Running {
 impl Subject for Server {
     fn call(&mut self, root: &Path, tool: &str, parameters: &Map<String, Value>) -> Result<Value, NoAnswer> {
         if let Some(why) = &self.given_up {
-            return Err(NoAnswer::Unreachable(format!("not asked any more: {why}")));
+            return Err(NoAnswer::Unreachable(format!("not asked because {why}")));
         }
         let fault = match self.ask(root, tool, parameters) {
             Ok(answer) => return answer.map_err(NoAnswer::Refused),
@@ -261,7 +261,7 @@ impl Subject for Server {
     }
 
     fn event(&mut self, _root: &Path, _harness: &str, _event: &Event) -> Result<(), String> {
-        Err("a server is not told of events".to_owned())
+        Err("a server does not receive events".to_owned())
     }
 
     fn takes_events(&self) -> bool {

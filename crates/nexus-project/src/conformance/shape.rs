@@ -139,7 +139,7 @@ pub(super) fn check(root: &Path, harness: &str, planted: impl Fn(&Path) -> Optio
             Ok(document) if planted(path).as_ref() == Some(&document) => None,
             Ok(document) => Some(document),
             Err(error) => {
-                problems.push(format!("{} is left as no JSON: {error}", path.display()));
+                problems.push(format!("{} is left as invalid JSON: {error}", path.display()));
                 None
             }
         }
@@ -173,7 +173,7 @@ pub(super) fn check(root: &Path, harness: &str, planted: impl Fn(&Path) -> Optio
         for (line, number) in text.lines().zip(1..) {
             match serde_json::from_str(line) {
                 Ok(record) => shape.object(&format!("line {number}"), &record, READ, None),
-                Err(error) => shape.say(&format!("line {number}"), &format!("no JSON: {error}")),
+                Err(error) => shape.say(&format!("line {number}"), &format!("invalid JSON: {error}")),
             }
         }
         problems.append(&mut shape.problems);
@@ -199,12 +199,12 @@ impl Shape {
     }
 
     fn say(&mut self, place: &str, what: &str) {
-        self.problems.push(format!("form of {} {place}: {what}", self.file));
+        self.problems.push(format!("format of {} {place}: {what}", self.file));
     }
 
     /// Checks an object; a field that is as it was before is not looked at.
     fn object(&mut self, place: &str, value: &Value, form: &[Field], before: Option<&Value>) {
-        let Some(object) = value.as_object() else { return self.say(place, "an object was expected") };
+        let Some(object) = value.as_object() else { return self.say(place, "expected an object") };
         for field in form {
             let old = before.and_then(|before| before.get(field.name));
             match object.get(field.name) {
@@ -228,7 +228,7 @@ impl Shape {
     }
 
     fn tail(&mut self, place: &str, value: &Value, skip: usize, form: &[Field], before: Option<&Value>) {
-        let Some(list) = value.as_array() else { return self.say(place, "a list was expected") };
+        let Some(list) = value.as_array() else { return self.say(place, "expected a list") };
         for (one, at) in list.iter().zip(0..).skip(skip) {
             let mut old = before.and_then(Value::as_array).into_iter().flatten();
             let old = old.find(|old| {
@@ -272,7 +272,7 @@ impl Shape {
             }
         };
         if !holds {
-            self.say(place, &format!("{what} was expected"));
+            self.say(place, &format!("expected {what}"));
         }
     }
 }

@@ -30,7 +30,7 @@ pub fn record_read(
     let read = project.root().join(read);
     let climbs = read.components().any(|part| part == Component::ParentDir);
     if climbs || !read.starts_with(project.folder().join("memory")) || reader.is_empty() {
-        return Err(ProjectError::Parameter(format!("{} is no memory file", read.display())));
+        return Err(ProjectError::Parameter(format!("{} is not a memory file", read.display())));
     }
     project.start(harness)?;
     let _lock = project.write_lock(&[])?;
@@ -78,7 +78,7 @@ fn records(path: &Path) -> Result<Vec<Value>, ProjectError> {
     lines
         .map(|(line, number)| {
             serde_json::from_slice(line)
-                .map_err(|error| document::damaged(path, number, error.column(), "a line is no JSON"))
+                .map_err(|error| document::damaged(path, number, error.column(), "a line is not valid JSON"))
         })
         .collect()
 }

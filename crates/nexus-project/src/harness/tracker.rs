@@ -29,7 +29,7 @@ pub fn spawned(
     agent_id: &str,
 ) -> Result<(), ProjectError> {
     if !is_name(agent_name) {
-        return Err(ProjectError::Parameter(format!("{agent_name:?} is no name of a role")));
+        return Err(ProjectError::Parameter(format!("{agent_name:?} is not a role name")));
     }
     change(project, harness, |entries| {
         entries.push(json!({

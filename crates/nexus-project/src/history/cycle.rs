@@ -47,14 +47,12 @@ impl Cycle {
             ("tasks".to_owned(), Value::Array(tasks)),
         ]));
         if depth(&cycle) > MAX_DEPTH {
-            return Err(unreadable(&format!(
-                "has more than {MAX_DEPTH} lists and objects inside each other"
-            )));
+            return Err(unreadable(&format!("has more than {MAX_DEPTH} nested lists and objects")));
         }
         // A `Value` always renders: its keys are text and it holds no foreign serializer.
         let text = serde_json::to_string_pretty(&cycle).unwrap_or_default().replace('\n', "\n    ");
         if text.len() > MAX_CYCLE_SIZE {
-            return Err(unreadable(&format!("takes {} bytes, {MAX_CYCLE_SIZE} are allowed", text.len())));
+            return Err(unreadable(&format!("has {} bytes; {MAX_CYCLE_SIZE} are allowed", text.len())));
         }
         Ok(Self { completed_at, branch, plan_id, text, compact: cycle.to_string() })
     }

@@ -176,7 +176,8 @@ impl Index {
     fn read(&mut self, file: &File, path: &Path, from: From) -> Result<(), ProjectError> {
         let walked = scan::walk(file, from, |offset, text| {
             let shape = |what| Fault::Shape { offset, what };
-            let cycle: Value = serde_json::from_slice(text).map_err(|_| shape("a cycle is no JSON"))?;
+            let cycle: Value =
+                serde_json::from_slice(text).map_err(|_| shape("a cycle is not valid JSON"))?;
             let id = cycle.get("plan").and_then(|plan| plan.get("id")).and_then(whole);
             let compact = cycle.to_string();
             let is_ours = std::str::from_utf8(text).is_ok_and(|text| without_indentation(text) == compact);

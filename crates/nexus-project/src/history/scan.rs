@@ -60,7 +60,7 @@ pub(super) fn walk(
     match from {
         From::Start => {
             text.space()?;
-            text.expect(b'{', "an object was expected")?;
+            text.expect(b'{', "expected an object")?;
             text.space()?;
             if text.peek()? == Some(b'}') {
                 return Err(text.fault("no list of cycles"));
@@ -81,16 +81,16 @@ pub(super) fn walk(
         key.clear();
         let offset = text.position();
         text.string(&mut key)?;
-        let no_name = |_| Fault::Shape { offset, what: "a name is no JSON" };
+        let no_name = |_| Fault::Shape { offset, what: "a name is not valid JSON" };
         let name: String = serde_json::from_slice(&key).map_err(no_name)?;
         text.space()?;
-        text.expect(b':', "a colon was expected")?;
+        text.expect(b':', "expected a colon")?;
         text.space()?;
         if name == "cycles" {
             if end.is_some() {
                 return Err(text.fault("a second list of cycles"));
             }
-            text.expect(b'[', "a list of cycles was expected")?;
+            text.expect(b'[', "expected a list of cycles")?;
             end = Some(cycles(&mut text, true, &mut each)?);
         } else {
             scrap.clear();
@@ -123,12 +123,12 @@ fn cycles(
                 text.space()?;
             }
             Some(_) if first => {}
-            _ => return Err(text.fault("the list of cycles does not end")),
+            _ => return Err(text.fault("the list of cycles is not closed")),
         }
         first = false;
         let start = text.position();
         if text.peek()? != Some(b'{') {
-            return Err(text.fault("a cycle was expected"));
+            return Err(text.fault("expected a cycle"));
         }
         cycle.clear();
         text.value(&mut cycle)?;
@@ -144,7 +144,7 @@ fn sound(value: &[u8], offset: u64) -> Result<(), Fault> {
         let offset = offset + error.valid_up_to() as u64;
         return Err(Fault::Shape { offset, what: "text that is not UTF-8" });
     }
-    let no_json = |_| Fault::Shape { offset, what: "a value is no JSON" };
+    let no_json = |_| Fault::Shape { offset, what: "a value is not valid JSON" };
     serde_json::from_slice::<IgnoredAny>(value).map(drop).map_err(no_json)
 }
 
@@ -154,7 +154,7 @@ fn more(text: &mut Text<'_>) -> Result<bool, Fault> {
     match text.take()? {
         Some(b',') => Ok(true),
         Some(b'}') => Ok(false),
-        _ => Err(text.fault("a comma or the end of the object was expected")),
+        _ => Err(text.fault("expected a comma or the end of the object")),
     }
 }
 
@@ -220,11 +220,11 @@ impl Text<'_> {
 
     /// Copies a string, quotes included.
     fn string(&mut self, into: &mut Vec<u8>) -> Result<(), Fault> {
-        self.expect(b'"', "a name was expected")?;
+        self.expect(b'"', "expected a name")?;
         into.push(b'"');
         loop {
             if self.at == self.filled && !self.fill()? {
-                return Err(self.fault("a string does not end"));
+                return Err(self.fault("a string is not closed"));
             }
             let rest = self.chunk.get(self.at..self.filled).unwrap_or_default();
             let plain = rest.iter().position(|byte| matches!(byte, b'"' | b'\\')).unwrap_or(rest.len());

@@ -56,7 +56,7 @@ pub(super) fn user_message(place: &Place<'_>, payload: &Payload<'_>) -> Result<R
     if routing.skill.is_none()
         && let Some(active) = &active
     {
-        text.push_str(&format!("Active skill: {active}; go on with it.\n"));
+        text.push_str(&format!("Active skill: {active}; continue with it.\n"));
     }
     let status = facts::status(place, &mut reply.warnings);
     text.push_str(&status);
@@ -82,8 +82,8 @@ fn replaced(routing: &Routing, by: &str) -> String {
         return String::new();
     }
     format!(
-        "The message also has {}, which {by} replaced: one skill is followed at a time. Tell the person, and that they can \
-         type it again.\n",
+        "The message also contains {}, which {by} replaced: only one skill is followed at a time. Tell the person \
+         so, and that they can type it again.\n",
         typed.join(", ")
     )
 }
@@ -94,7 +94,7 @@ fn act(place: &Place<'_>, action: &Action) -> Done {
         "memory_store" => remember(place, &action.input),
         "memory_gc" => collect(place, &action.input),
         "rule_store" => rule(place, action),
-        other => Err(ProjectError::Refused(format!("nothing here carries out {other}"))),
+        other => Err(ProjectError::Refused(format!("{other} is not supported here"))),
     };
     let (ok, message) = match result {
         Ok(message) => (true, message),
@@ -108,7 +108,7 @@ fn decide(place: &Place<'_>, input: &str) -> Result<String, ProjectError> {
     let plan = facts::look(place, Tool::PlanStatus)?;
     if plan["active"] != true {
         return Err(ProjectError::Refused(
-            "[d] records a decision of an open plan, and none is open; begin with [plan]".to_owned(),
+            "[d] records a decision of an open plan, and none is open; start with [plan]".to_owned(),
         ));
     }
     let (named, words) = match input.strip_prefix('#') {
@@ -117,7 +117,7 @@ fn decide(place: &Place<'_>, input: &str) -> Result<String, ProjectError> {
             let (number, words) = rest.split_at_checked(digits).unwrap_or((rest, ""));
             (
                 Some(number.parse::<u64>().map_err(|_| {
-                    ProjectError::Parameter("# needs an issue's number behind it".to_owned())
+                    ProjectError::Parameter("# must be followed by an issue number".to_owned())
                 })?),
                 words.trim(),
             )
@@ -125,7 +125,7 @@ fn decide(place: &Place<'_>, input: &str) -> Result<String, ProjectError> {
         None => (None, input),
     };
     if words.is_empty() {
-        return Err(ProjectError::Parameter("[d] needs the decision behind it".to_owned()));
+        return Err(ProjectError::Parameter("[d] must be followed by the decision".to_owned()));
     }
     let mut issues = plan["issues"].as_array().into_iter().flatten();
     let issue = match named {
@@ -135,7 +135,7 @@ fn decide(place: &Place<'_>, input: &str) -> Result<String, ProjectError> {
             .and_then(|issue| issue["id"].as_u64())
             .ok_or_else(|| {
                 ProjectError::Refused(
-                    "every issue is decided already; name one with #N to decide it again".to_owned(),
+                    "every issue is already decided; name one with #N to decide it again".to_owned(),
                 )
             })?,
     };
@@ -155,13 +155,13 @@ fn remember(place: &Place<'_>, input: &str) -> Result<String, ProjectError> {
 
 fn rule(place: &Place<'_>, action: &Action) -> Result<String, ProjectError> {
     let kept = memory_policy::keep_rule(place.project, action.variant.as_deref(), &action.input)?;
-    Ok(told(&kept, "the rule is kept"))
+    Ok(told(&kept, "the rule is stored"))
 }
 
 fn told(kept: &memory_policy::Kept, what: &str) -> String {
     let path = kept.path.display();
     match (kept.known, kept.merged) {
-        (true, _) => format!("{path} says so already"),
+        (true, _) => format!("{path} already says so"),
         (false, true) => format!("{what}: added to {path}"),
         (false, false) => format!("{what} in the new file {path}"),
     }
@@ -178,13 +178,14 @@ fn collect(place: &Place<'_>, input: &str) -> Result<String, ProjectError> {
         }
         let lines: Vec<String> = standings.iter().map(line).collect();
         return Ok(format!(
-            "nothing is removed unasked; how memory stands:\n{}\nTo remove some: [m:gc] NAME.md …, which makes one commit",
+            "nothing is removed automatically; how memory files are used:\n{}\nTo remove some: [m:gc] NAME.md …, \
+             which makes one commit",
             lines.join("\n")
         ));
     }
     let removed = memory_policy::remove(place.project, place.harness, &names)?;
     let files: Vec<String> = removed.files.iter().map(|file| file.display().to_string()).collect();
-    Ok(format!("removed {}; to have them again: {}", files.join(", "), removed.recovery))
+    Ok(format!("removed {}; to restore them: {}", files.join(", "), removed.recovery))
 }
 
 fn line(one: &memory_policy::Standing) -> String {
@@ -192,7 +193,7 @@ fn line(one: &memory_policy::Standing) -> String {
         (Some(_), Some(days), Some(cycles)) => {
             format!("read {} times, last {days} days and {cycles} cycles ago", one.reads)
         }
-        _ => "never seen being read".to_owned(),
+        _ => "never read as far as is known".to_owned(),
     };
     format!("- {}: {read}", one.name)
 }

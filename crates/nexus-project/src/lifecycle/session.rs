@@ -22,7 +22,7 @@ pub(super) fn start(place: &Place<'_>) -> Result<Reply, ProjectError> {
             (false, _) => "tasks",
         };
         warnings.push(format!(
-            "An earlier session left {what} open: go on with it, or archive it with task_close."
+            "An earlier session left {what} open: continue with it, or archive it with task_close."
         ));
     }
     warnings.extend(started.ignored_wrongly);

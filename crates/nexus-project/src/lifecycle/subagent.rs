@@ -11,7 +11,8 @@ use crate::tools::{Tool, call};
 use crate::{ProjectError, skills};
 
 /// What a resumed instance is told first.
-const REREAD: &str = "You go on where you stopped. Files may have changed: read the target files again before anything else.\n\n";
+const REREAD: &str = "You are continuing where you stopped. Files may have changed: read the target files again \
+    before anything else.\n\n";
 
 /// Puts an instance's prompt together, says whether an earlier one goes on, and tracks it once it has an id.
 ///

@@ -134,7 +134,7 @@ fn follow_up(
     let Some((kind, id)) = reopening(tool, input) else { return Ok(None) };
     let count = edits::reopened(place.project, place.harness, kind, id)?;
     Ok((count >= MAX_REOPENS).then(|| {
-        format!("{kind} {id} was opened again {count} times in this cycle; ask the person before going on")
+        format!("{kind} {id} was reopened {count} times in this cycle; ask the person before continuing")
     }))
 }
 
@@ -148,7 +148,12 @@ fn reopen_refusal(place: &Place<'_>, tool: &str, input: &Value) -> Result<Option
         .iter()
         .any(|task| task["id"].as_u64() == Some(id) && task["status"] == "completed");
     let blocked = kind == "issue" || finished;
-    Ok(blocked.then(|| format!("The {kind} {id} was opened again {MAX_REOPENS} times in this cycle. Ask the person how to go on instead of opening it once more.")))
+    Ok(blocked.then(|| {
+        format!(
+            "The {kind} {id} was reopened {MAX_REOPENS} times in this cycle. Ask the person how \
+        to proceed instead of reopening it again."
+        )
+    }))
 }
 
 /// Returns what a call opens again.

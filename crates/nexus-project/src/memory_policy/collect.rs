@@ -128,7 +128,7 @@ pub fn remove(project: &Project, harness: &HarnessId, wanted: &[String]) -> Resu
     for file in &files {
         if !repository.holds(file)? {
             return Err(ProjectError::Refused(format!(
-                "{} has changes that no commit holds, so it could not be had again; commit it first",
+                "{} has uncommitted changes, so it could not be restored; commit it first",
                 file.display()
             )));
         }

@@ -85,7 +85,8 @@ impl Repository {
 
 fn no_commit() -> ProjectError {
     ProjectError::Refused(
-        "memory is removed as a commit, so that it can be had again; this project is in no git repository with a commit"
+        "memory files are removed in a commit so that they can be restored; this project is not in a git repository \
+         with a commit"
             .to_owned(),
     )
 }

@@ -88,7 +88,7 @@ pub fn keep_rule(project: &Project, category: Option<&str>, text: &str) -> Resul
     let name = match category.map(slug) {
         Some(name) if name.is_empty() || name.len() > 60 => {
             return Err(ProjectError::Parameter(
-                "a rule's category is a short name such as [rule:git]".to_owned(),
+                "a rule's category must be a short name such as [rule:git]".to_owned(),
             ));
         }
         Some(name) => format!("{name}.md"),
@@ -129,11 +129,11 @@ pub(super) fn names(project: &Project, folder: &str) -> Result<Vec<String>, Proj
 fn checked<'a>(text: &'a str, tag: &str) -> Result<&'a str, ProjectError> {
     let text = text.trim();
     if text.is_empty() {
-        return Err(ProjectError::Parameter(format!("{tag} needs the words to keep behind it")));
+        return Err(ProjectError::Parameter(format!("{tag} must be followed by the text to keep")));
     }
     if text.len() > MAX_LEN {
         return Err(ProjectError::Parameter(format!(
-            "{} bytes are too many to keep; the most is {MAX_LEN}",
+            "the text has {} bytes; the limit is {MAX_LEN}",
             text.len()
         )));
     }

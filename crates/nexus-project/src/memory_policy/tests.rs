@@ -82,7 +82,7 @@ fn outside_git_nothing_is_removed() {
     let name = kept.path.file_name().unwrap().to_str().unwrap().to_owned();
     let ours = HarnessId::ours();
     let refused = remove(&project, &ours, std::slice::from_ref(&name)).unwrap_err().to_string();
-    assert!(refused.contains("no git repository"), "{refused}");
+    assert!(refused.contains("not in a git repository"), "{refused}");
     remove(&project, &ours, &["../context/a.md".to_owned()]).unwrap_err();
     remove(&project, &ours, &[]).unwrap_err();
     assert!(project.root().join(&kept.path).exists());

@@ -63,7 +63,7 @@ fn activation(catalog: &Catalog, ours: bool, skill: &str, mode: Option<&str>) ->
         Some(mode) => format!("[{}:{mode}]", tag.id),
         None => tag.trigger.clone(),
     });
-    format!("   Go on as for {trigger}.")
+    format!("   Continue as for {trigger}.")
 }
 
 fn quoted(text: &str) -> String {

@@ -24,10 +24,10 @@ pub(super) fn write(project: &Project, arguments: &Arguments<'_>) -> Result<Valu
     let path: PathBuf =
         name.split(['/', '\\']).filter(|segment| !matches!(*segment, "" | "." | "..")).collect();
     if path.as_os_str().is_empty() {
-        return Err(ProjectError::Parameter("filename names no file".to_owned()));
+        return Err(ProjectError::Parameter("filename does not name a file".to_owned()));
     }
     if name.contains('\0') {
-        return Err(ProjectError::Parameter("filename must not hold a NUL".to_owned()));
+        return Err(ProjectError::Parameter("filename must not contain a NUL".to_owned()));
     }
     // The folders of a first write, so that git never sees artifacts.
     if !project.check()? {

@@ -26,7 +26,7 @@ pub(super) fn close(project: &Project) -> Result<Value, ProjectError> {
     let tasks = match file.remove("tasks") {
         None => Vec::new(),
         Some(Value::Array(tasks)) => tasks,
-        Some(_) => return Err(document::damaged(&tasks_path, 1, 1, "`tasks` is no list")),
+        Some(_) => return Err(document::damaged(&tasks_path, 1, 1, "`tasks` is not a list")),
     };
     let (has_plan, count) = (plan.is_some(), tasks.len());
     let issues = plan.as_ref().and_then(|plan| plan.get("issues")).and_then(Value::as_array);

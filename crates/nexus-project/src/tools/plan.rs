@@ -20,7 +20,7 @@ pub(super) fn start(project: &Project, arguments: &Arguments<'_>) -> Result<Valu
     let titles = arguments.required_texts("issues")?;
     let research = arguments.required("research_summary")?;
     if titles.iter().any(|title| title.is_empty()) {
-        return Err(ProjectError::Parameter("issues must not hold an empty title".to_owned()));
+        return Err(ProjectError::Parameter("issues must not contain an empty title".to_owned()));
     }
     let (path, history) = (project.plan(), project.history());
     let lock = project.write_lock(&[&path, &history])?;
@@ -168,7 +168,7 @@ fn issues<'plan>(plan: &'plan mut Plan, project: &Project) -> Result<&'plan mut 
     let issues = plan.entry("issues").or_insert_with(|| Value::Array(Vec::new()));
     match issues {
         Value::Array(issues) if issues.iter().all(Value::is_object) => Ok(issues),
-        _ => Err(document::damaged(&project.plan(), 1, 1, "`issues` is no list of objects")),
+        _ => Err(document::damaged(&project.plan(), 1, 1, "`issues` is not a list of objects")),
     }
 }
 

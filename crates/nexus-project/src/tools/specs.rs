@@ -18,17 +18,18 @@ pub fn spec(tool: Tool) -> ToolSpec {
 fn description(tool: Tool) -> &'static str {
     match tool {
         Tool::PlanStart => {
-            "Open a plan with the questions to settle. Research first and sum it up. An open plan is archived."
+            "Open a plan with the questions to settle. Do the research first and summarise it. A plan that is \
+             already open is archived."
         }
         Tool::PlanStatus => "Show the open plan, its issues and how many are decided.",
         Tool::PlanUpdate => "Add, remove, rename (edit) or reopen an issue of the open plan.",
-        Tool::PlanDecide => "Record what was decided about an issue.",
+        Tool::PlanDecide => "Record the decision on an issue.",
         Tool::TaskAdd => "Add a task. It is ready once all tasks in deps are completed.",
-        Tool::TaskList => "List tasks, how many are done, and which are ready to begin.",
+        Tool::TaskList => "List tasks, how many are done, and which are ready to start.",
         Tool::TaskUpdate => "Set the status of a task.",
         Tool::TaskClose => "Archive plan and tasks as one finished cycle and remove them.",
         Tool::HistorySearch => "Search finished cycles; without a query, show the latest.",
-        Tool::Context => "Show branch, goal, task counts and decisions of the work under way.",
+        Tool::Context => "Show branch, goal, task counts and decisions of the work in progress.",
         Tool::ArtifactWrite => "Write a file others should read, such as findings or a report.",
     }
 }

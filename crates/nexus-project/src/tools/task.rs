@@ -127,7 +127,7 @@ fn list_in<'file>(
 ) -> Result<&'file mut Vec<Value>, ProjectError> {
     match file.entry(name).or_insert_with(|| Value::Array(Vec::new())) {
         Value::Array(list) => Ok(list),
-        _ => Err(document::damaged(&project.tasks(), 1, 1, &format!("`{name}` is no list"))),
+        _ => Err(document::damaged(&project.tasks(), 1, 1, &format!("`{name}` is not a list"))),
     }
 }
 

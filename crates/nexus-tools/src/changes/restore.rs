@@ -78,16 +78,16 @@ pub struct Restored {
 #[derive(Debug, thiserror::Error)]
 pub enum UndoError {
     /// No run changed anything.
-    #[error("no run is known that changed files")]
+    #[error("no recorded run has changed files")]
     NothingKnown,
     /// That one did not.
-    #[error("no changes of a run {0} are known")]
+    #[error("no recorded changes of a run {0}")]
     UnknownRun(String),
     /// It was taken back before.
-    #[error("{0} was taken back already")]
+    #[error("{0} has already been undone")]
     AlreadyUndone(String),
     /// Somebody changed the files since.
-    #[error("{} changed after the run; nothing was touched", count(.0.len()))]
+    #[error("{} changed after the run; nothing was undone", count(.0.len()))]
     Changed(Vec<Conflict>),
     /// The records or the files cannot be used.
     #[error(transparent)]

@@ -184,7 +184,7 @@ fn files_of(jail: &Jail) -> Result<Vec<(PathBuf, u32)>, String> {
         let entries = match jail.list(&folder) {
             Ok(entries) => entries,
             Err(error) if error.is_not_found() => continue,
-            Err(error) => return Err(format!("the folder could not be looked through: {error}")),
+            Err(error) => return Err(format!("the folder could not be searched: {error}")),
         };
         for entry in entries {
             let path =
@@ -201,8 +201,8 @@ fn files_of(jail: &Jail) -> Result<Vec<(PathBuf, u32)>, String> {
             }
             if files.len() + folders.len() > MAX_FILES || bytes > MAX_BYTES {
                 return Err(format!(
-                    "the task folder has more than {MAX_FILES} files or {} MB, so what commands change in it is not \
-                     kept",
+                    "the task folder has more than {MAX_FILES} files or {} MB, so changes made by commands in it are \
+                     not recorded",
                     MAX_BYTES / (1024 * 1024)
                 ));
             }

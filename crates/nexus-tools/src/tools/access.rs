@@ -210,7 +210,7 @@ impl FileAccess {
             return Err(forbidden("it contains the workspace or its state"));
         }
         if folder.starts_with(&self.state) && !folder.starts_with(self.state.join("workspace")) {
-            return Err(forbidden("it holds settings, credentials or databases"));
+            return Err(forbidden("it contains settings, credentials or databases"));
         }
         if std::env::home_dir().is_some_and(|home| home.starts_with(&folder)) {
             return Err(forbidden("it contains your home folder"));
@@ -222,7 +222,7 @@ impl FileAccess {
     pub(super) fn resolve(&self, text: &str, needed: Rights) -> Result<Allowed<'_>, String> {
         let path = self.absolute(text)?;
         let Some(grant) = self.covering(&path) else {
-            return Err(format!("{text} is not open to you. {self}"));
+            return Err(format!("you have no access to {text}. {self}"));
         };
         if needed == Rights::ReadWrite && grant.rights == Rights::Read {
             return Err(format!("{text} may be read but not changed. {self}"));
@@ -297,7 +297,7 @@ impl FileAccess {
             return Err(format!("the path is empty. {self}"));
         }
         if text.len() > MAX_PATH_LEN || text.contains('\0') {
-            return Err("the path is too long or holds a NUL character".to_owned());
+            return Err("the path is too long or contains a NUL character".to_owned());
         }
         if text == "~" || text.starts_with("~/") {
             return Err(format!("{text}: write the path without ~. {self}"));

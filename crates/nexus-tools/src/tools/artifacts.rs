@@ -76,11 +76,11 @@ impl Artifacts {
         });
         match kept.await {
             Ok((text, Ok(id))) => {
-                shorten(&text, &format!("the whole is {SCHEME}{id}; read it with offset and limit"))
+                shorten(&text, &format!("the full result is {SCHEME}{id}; read it with offset and limit"))
             }
             Ok((text, Err(error))) => {
-                tracing::warn!(%error, "a long result could not be kept");
-                shorten(&text, "the rest could not be kept")
+                tracing::warn!(%error, "long tool result not stored");
+                shorten(&text, "the rest could not be stored")
             }
             Err(error) => format!("[the result was lost: {error}]"),
         }
@@ -95,7 +95,7 @@ impl Artifacts {
         let (kept, was_cut) = cut(text, MAX_LEN);
         let mut content = kept.to_owned();
         if was_cut {
-            content.push_str(&format!("\n[{} more bytes were not kept]\n", text.len() - kept.len()));
+            content.push_str(&format!("\n[{} more bytes were not stored]\n", text.len() - kept.len()));
         }
         let end = if untrusted { OUTSIDE } else { OWN };
         self.jail.write_atomic(format!("{id}.{end}"), content.as_bytes(), 0o600, Durability::Crash)?;
@@ -108,7 +108,9 @@ impl Artifacts {
     pub(super) fn open(&self, name: &str) -> Result<Artifact, String> {
         let id = name.strip_prefix(SCHEME).unwrap_or(name);
         if id.len() != ID_LENGTH || !id.bytes().all(|character| character.is_ascii_alphanumeric()) {
-            return Err(format!("{name} is not the name of a kept result; it looks like {SCHEME}01J…"));
+            return Err(format!(
+                "{name} is not the name of a stored result; such names look like {SCHEME}01J…"
+            ));
         }
         for (end, untrusted) in [(OWN, false), (OUTSIDE, true)] {
             match self.jail.open_file(format!("{id}.{end}")) {
@@ -117,7 +119,7 @@ impl Artifacts {
                 Err(error) => return Err(format!("{name} cannot be read: {error}")),
             }
         }
-        Err(format!("{name} is not kept any more; run the call again"))
+        Err(format!("{name} is no longer stored; run the call again"))
     }
 
     /// Removes the oldest beyond what may be kept.

@@ -40,8 +40,8 @@ pub(super) fn spec() -> ToolSpec {
     ToolSpec {
         name: NAME.to_owned(),
         description:
-            "Run a shell command in the task folder, sandboxed: writes only there, no network unless \
-                      allowed. Background processes end with it."
+            "Run a shell command in the task folder, sandboxed: it can write only there and has no network unless \
+             allowed. Background processes end with it."
                 .to_owned(),
         input_schema: json!({
             "type": "object",
@@ -82,8 +82,8 @@ async fn run(
     }
     if command.len() > COMMAND_LIMIT || command.contains('\0') {
         return Err(format!(
-            "the command is longer than {COMMAND_LIMIT} bytes or holds a NUL character; write a script to a file and \
-             run that"
+            "the command is longer than {COMMAND_LIMIT} bytes or contains a NUL character; write a script to a file \
+             and run that"
         ));
     }
     let timeout = arguments
@@ -110,14 +110,17 @@ async fn run(
     let restored = shell.modes.restore();
     let remedy = is_confined.then(|| nexus_process::remedy(&outcome, &profile)).flatten();
     let remedy = remedy.map(|remedy| match &scope.look_only {
-        Some(reason) => format!("{remedy}\n[gate] The task folder may only be looked at now: {reason}"),
+        Some(reason) => format!("{remedy}\n[gate] The task folder is read-only now: {reason}"),
         None => remedy,
     });
     let mut text = render(&outcome, timeout, remedy.as_deref());
     for path in &restored {
         end_line(&mut text);
-        let _ =
-            write!(text, "[sandbox] The permissions of {} were put back; leave them alone.", path.display());
+        let _ = write!(
+            text,
+            "[sandbox] The permissions of {} were restored; do not change them.",
+            path.display()
+        );
     }
     let output = ToolOutput { is_error: !outcome.succeeded() || !restored.is_empty(), text };
     Ok(match brings.map(str::to_owned).or(read) {
@@ -213,8 +216,8 @@ async fn keep_folder(shell: &Shell, trail: &Trail) -> Result<Option<Snapshot>, S
         Ok(Ok(snapshot)) => Ok(Some(snapshot)),
         // The launch says what is wrong with the folder, in its own words.
         Ok(Err(error)) if error.is_not_found() => Ok(None),
-        Ok(Err(error)) => Err(format!("not run: the task folder could not be kept for undo: {error}")),
-        Err(error) => Err(format!("not run: the task folder could not be kept for undo: {error}")),
+        Ok(Err(error)) => Err(format!("not run: the task folder could not be saved for undo: {error}")),
+        Err(error) => Err(format!("not run: the task folder could not be saved for undo: {error}")),
     }
 }
 
@@ -223,8 +226,8 @@ async fn compare(snapshot: Snapshot) -> Option<Vec<PathBuf>> {
     // The record from before stands when it fails: undo knows what was there.
     match tokio::task::spawn_blocking(move || snapshot.after_command()).await {
         Ok(Ok(changed)) => return changed,
-        Ok(Err(error)) => tracing::warn!(%error, "what a command changed could not be written down"),
-        Err(error) => tracing::warn!(%error, "what a command changed could not be written down"),
+        Ok(Err(error)) => tracing::warn!(%error, "changes made by a command not recorded"),
+        Err(error) => tracing::warn!(%error, "changes made by a command not recorded"),
     }
     None
 }
@@ -242,7 +245,7 @@ async fn confinement(
     // Only a sandbox keeps a command to looking; nobody's consent to doing without one stands for the gate.
     if let Some(reason) = &scope.look_only {
         return Err(format!(
-            "not run: {reason} Commands cannot be kept from changing files on this machine ({}).",
+            "not run: {reason} This machine cannot keep commands from changing files ({}).",
             support.gaps.join("; ")
         ));
     }
@@ -259,18 +262,26 @@ async fn confinement(
 
 fn explain(error: &LaunchError) -> String {
     match error {
-        LaunchError::NoSandbox { reason } => format!("the command was not run: no sandbox here ({reason})"),
+        LaunchError::NoSandbox { reason } => {
+            format!("the command was not run: no sandbox on this machine ({reason})")
+        }
         LaunchError::Profile(reason) => format!("the command was not run: {reason}"),
         LaunchError::Setup { reason } => {
             format!("the command was not run: the sandbox could not be set up ({reason})")
         }
         LaunchError::NoFolder { path } => {
-            format!("the command was not run: the task folder {} is gone; make it with write", path.display())
+            format!(
+                "the command was not run: the task folder {} no longer exists; create it with write",
+                path.display()
+            )
         }
         LaunchError::Program { program, source } => {
             format!("the command was not run: starting {}: {source}", program.display())
         }
-        LaunchError::InputTooLong { length } => format!("the command was not run: input of {length} bytes"),
+        LaunchError::InputTooLong { length } => format!(
+            "the command was not run: its input of {length} bytes is too \
+            long"
+        ),
     }
 }
 
@@ -291,7 +302,7 @@ fn render(outcome: &Outcome, timeout: Duration, remedy: Option<&str>) -> String 
         Status::Signaled(signal) => write!(text, "[ended by signal {signal} after {seconds:.1} s]"),
         Status::TimedOut => write!(
             text,
-            "[ended after {} ms, its timeout; raise timeout_ms (at most {}) or do less at once]",
+            "[timed out after {} ms; raise timeout_ms (at most {}) or do less at once]",
             timeout.as_millis(),
             MAX_TIMEOUT.as_millis()
         ),

@@ -92,13 +92,13 @@ fn line_numbers(text: &str, places: &[usize]) -> String {
 /// Points at the lines most like the text that was looked for.
 fn hint(text: &str, old: &str) -> String {
     let Some(wanted) = old.lines().map(str::trim).find(|line| !line.is_empty()) else {
-        return "It is only white space; include some text around it.".to_owned();
+        return "It is only white space; include some surrounding text.".to_owned();
     };
     let lines: Vec<&str> = text.lines().collect();
     let begins = lines.iter().position(|line| line.trim() == wanted);
     if let Some(index) = begins {
         return format!(
-            "Line {} begins like it but what follows, or the white space, differs:\n{}",
+            "Line {} starts like it, but what follows or the white space differs:\n{}",
             index + 1,
             around(&lines, index, old.lines().count())
         );
@@ -112,7 +112,7 @@ fn hint(text: &str, old: &str) -> String {
         Some((likeness, index)) if likeness > 0.4 => {
             format!("The nearest lines are:\n{}", around(&lines, index, old.lines().count()))
         }
-        Some(_) | None => "Nothing similar is there; read the file again.".to_owned(),
+        Some(_) | None => "Nothing similar was found; read the file again.".to_owned(),
     }
 }
 

@@ -93,7 +93,7 @@ pub(super) fn call(
             String::new()
         }
         EntryKind::Symlink | EntryKind::Other => {
-            return Err(format!("{shown} is a link or special file, which is not followed"));
+            return Err(format!("{shown} is a link or special file and is not read"));
         }
     };
     if found.lines == 0 {

@@ -32,7 +32,7 @@ pub(super) fn call(access: &FileAccess, arguments: &Arguments) -> Result<String,
         Err(refusal) => {
             // A closed folder above open ones still shows the way to them.
             let names = access.open_below(text).ok_or(refusal)?;
-            return Ok(format!("{}\n[only what is open to you is shown]", names.join("\n")));
+            return Ok(format!("{}\n[only what you have access to is shown]", names.join("\n")));
         }
     };
     let entries = allowed.jail.list(&allowed.inside).map_err(|error| explain(&allowed.shown, &error))?;

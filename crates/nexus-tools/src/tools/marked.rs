@@ -80,7 +80,7 @@ impl FileTools {
                     Ok(()) => done,
                     // It stays marked, which is safe.
                     Err(error) => {
-                        tracing::warn!(%error, "the mark of a file that was written anew could not be removed");
+                        tracing::warn!(%error, "taint of a rewritten file not removed");
                         done
                     }
                 }
@@ -107,7 +107,7 @@ impl FileTools {
             Ok(changed) => marks.end_command(&marker, changed).await,
             // The folder stays marked, which is safe.
             Err(error) => {
-                tracing::warn!(%error, "what a command changed before a death could not be looked up");
+                tracing::warn!(%error, "changes made by a command before a crash could not be looked up");
                 Ok(())
             }
         }
@@ -117,7 +117,9 @@ impl FileTools {
         match (&self.marks, place) {
             (Some(marks), Some(place)) => {
                 let found = marks.touching(place).await;
-                found.map_err(|error| format!("whose words the file holds could not be looked up: {error}"))
+                found.map_err(|error| {
+                    format!("the origin of the file's content could not be looked up: {error}")
+                })
             }
             (_, _) => Ok(Vec::new()),
         }

@@ -99,8 +99,8 @@ pub(super) fn explain(shown: &str, error: &JailError) -> String {
         JailError::NotAFolder { .. } => format!("{shown}: a part of the path is a file, not a folder"),
         JailError::TooLarge { limit, .. } => format!("{shown} is larger than the allowed {limit}"),
         JailError::Escape { fault, .. } => format!("{shown} is not a usable path: {fault}"),
-        JailError::Mount { .. } => format!("{shown} lies on another file system, which is closed"),
-        JailError::AlreadyThere { .. } => format!("{shown} exists already"),
+        JailError::Mount { .. } => format!("{shown} is on another file system, which is not accessible"),
+        JailError::AlreadyThere { .. } => format!("{shown} already exists"),
         JailError::Io { action, source, .. } => format!("{action} {shown}: {source}"),
     }
 }

@@ -87,8 +87,8 @@ impl<'a> Watch<'a> {
         };
         if let Err(error) = outcome {
             // A mark from before stays. Where there is none the run is tainted instead of its files.
-            tracing::warn!(%error, "what a command changed could not be marked");
-            read = read.or_else(|| Some("files whose marks could not be kept".to_owned()));
+            tracing::warn!(%error, "taint of files changed by a command not recorded");
+            read = read.or_else(|| Some("files whose taint could not be recorded".to_owned()));
         }
         read
     }
@@ -127,6 +127,6 @@ impl<'a> Watch<'a> {
 
     fn source_of(&self, mark: &Mark) -> String {
         let shown = mark.path.strip_prefix(self.folder).unwrap_or(&mark.path).display().to_string();
-        source(if shown.is_empty() { "folder of the task" } else { &shown }, mark)
+        source(if shown.is_empty() { "task folder" } else { &shown }, mark)
     }
 }

@@ -20,7 +20,7 @@ const CONTENT_LIMIT: usize = 1024 * 1024;
 pub(super) fn spec() -> ToolSpec {
     ToolSpec {
         name: NAME.to_owned(),
-        description: "Write a whole file; makes missing folders, replaces an existing file.".to_owned(),
+        description: "Write a whole file; creates missing folders, replaces an existing file.".to_owned(),
         input_schema: json!({
             "type": "object",
             "properties": {"path": {"type": "string"}, "content": {"type": "string"}},
@@ -68,7 +68,7 @@ pub(super) fn store(allowed: &Allowed<'_>, content: &str, tool: &str, trail: &Tr
     if let Some(changes) = &trail.changes {
         changes
             .before_write(&trail.author, tool, (allowed.jail, &allowed.inside), content.as_bytes(), file_mode)
-            .map_err(|error| format!("not written: the file as it is could not be kept for undo: {error}"))?;
+            .map_err(|error| format!("not written: the current file could not be saved for undo: {error}"))?;
     }
     allowed
         .jail

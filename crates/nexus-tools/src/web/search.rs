@@ -43,7 +43,7 @@ impl fmt::Debug for Search {
 pub(super) fn spec() -> ToolSpec {
     ToolSpec {
         name: SEARCH.to_owned(),
-        description: "Search the web; gives titles, addresses and short descriptions.".to_owned(),
+        description: "Search the web; returns titles, addresses and short descriptions.".to_owned(),
         input_schema: json!({
             "type": "object",
             "properties": {"query": {"type": "string"}, "count": {"type": "integer"}},
@@ -102,7 +102,7 @@ impl Search {
         }
         let body = response.bytes(BODY_LIMIT).await.map_err(failed)?;
         let answer: Value = serde_json::from_slice(&body)
-            .map_err(|_| "the answer of the search service is not readable".to_owned())?;
+            .map_err(|_| "the answer of the search service cannot be read".to_owned())?;
         Ok((query.to_owned(), found(&answer, usize::try_from(count).unwrap_or(usize::MAX))))
     }
 }

@@ -149,7 +149,9 @@ async fn a_page_comes_back_as_fenced_text_and_taints() {
     assert!(done.output.is_error && done.output.text.contains("the owner said no"), "{}", done.output.text);
     let asked = case.owner.1.lock().unwrap().clone();
     assert_eq!(asked.len(), 1);
-    assert!(asked[0].summary.contains("next?stolen=words") && asked[0].reason.contains("nobody vouches"));
+    assert!(
+        asked[0].summary.contains("next?stolen=words") && asked[0].reason.contains("not a trusted source")
+    );
 
     for (path, expected) in [
         ("missing", "status 404"),

@@ -85,20 +85,20 @@ pub(crate) fn check_value(field: &Field, key: &str, value: &Value) -> Result<(),
             if fits {
                 Ok(())
             } else {
-                Err(wrong(format!("a list of at most {most} texts"), set_to("'[\"…\"]'")))
+                Err(wrong(format!("a list of at most {most} strings"), set_to("'[\"…\"]'")))
             }
         }
         Kind::Address => match value.as_str() {
             Some(text) if is_address(text) => Ok(()),
             _ => Err(wrong(
-                "an http or https address without user, query or fragment".into(),
+                "an http or https address without a user, query or fragment".into(),
                 set_to("https://api.example.com"),
             )),
         },
         Kind::Bind => check_bind(key, value),
         Kind::AuthMode => match value.as_str() {
             Some("token") => Ok(()),
-            _ => Err(wrong("token: every route needs the owner's token".into(), set_to("token"))),
+            _ => Err(wrong("token: every route requires the owner's token".into(), set_to("token"))),
         },
         Kind::Token => check_token(key, value),
         Kind::Object if value.is_object() => Ok(()),
@@ -148,7 +148,7 @@ fn take(field: &Field, key: String, value: &Value, standing: Standing, checked: 
         checked.warnings.push(Problem::new(
             key,
             "is inactive: this workspace is not recorded as yours",
-            "look at what it brings, then run `nexus trust`",
+            "review what it brings, then run `nexus trust`",
         ));
         return;
     }
@@ -180,10 +180,10 @@ fn check_bind(key: &str, value: &Value) -> Result<(), Problem> {
 }
 
 fn check_token(key: &str, value: &Value) -> Result<(), Problem> {
-    let fix = "run `nexus config rotate-token` to make a new one";
+    let fix = "run `nexus config rotate-token` to create a new one";
     let text = value.as_str().unwrap_or_default();
     if text == PLACEHOLDER {
-        return Err(Problem::new(key, "is only the placeholder of a copy", fix));
+        return Err(Problem::new(key, "is only the placeholder used in copies", fix));
     }
     let is_usable = (MIN_TOKEN_LEN..=MAX_TOKEN_LEN).contains(&text.len())
         && text.bytes().all(|byte| byte.is_ascii_graphic());
@@ -208,8 +208,8 @@ fn literal_secret(key: &str, name: &str, value: &Value, errors: &mut Vec<Problem
     match value {
         Value::String(text) if is_literal_secret(name, text) => errors.push(Problem::new(
             key,
-            "holds a secret in plain text",
-            "remove it and run `nexus credential add`, which keeps only a pointer",
+            "contains a secret in plain text",
+            "remove it and run `nexus credential add`, which stores only a pointer",
         )),
         Value::Object(inner) => refuse_literal_secrets(inner, key, errors),
         Value::Array(items) => {

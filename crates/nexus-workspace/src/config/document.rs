@@ -28,7 +28,7 @@ impl Document {
         match serde_json::from_str(text).map_err(|error| malformed(error.to_string()))? {
             Value::Object(map) => Ok(Self(map)),
             Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) | Value::Array(_) => {
-                Err(malformed("the outermost value is something else".into()))
+                Err(malformed("the outermost value is not an object".into()))
             }
         }
     }
@@ -53,7 +53,9 @@ impl Document {
             if next.is_null() {
                 *next = Value::Object(Map::new());
             }
-            place = next.as_object_mut().ok_or_else(|| bad_key(key, "it leads through a plain value"))?;
+            place = next
+                .as_object_mut()
+                .ok_or_else(|| bad_key(key, "it goes through a value that is not an object"))?;
         }
         place.insert((*last).to_owned(), value);
         Ok(())
@@ -100,7 +102,7 @@ fn split(key: &str) -> Result<Vec<&str>, ConfigError> {
         return Err(bad_key(key, "a part of it is empty"));
     }
     if key.chars().any(|character| character.is_control() || character.is_whitespace()) {
-        return Err(bad_key(key, "it holds white space or control characters"));
+        return Err(bad_key(key, "it contains white space or control characters"));
     }
     Ok(parts)
 }

@@ -67,7 +67,7 @@ pub fn set(layout: &Layout, key: &str, value: Value) -> Result<Loaded, ConfigErr
         }
         // Whichever section around it was named: a token on a command line ends up in histories.
         if document.get(TOKEN_KEY).is_some_and(|after| token_before.as_ref() != Some(after)) {
-            let fix = "run `nexus config rotate-token`: a token on a command line ends up in histories";
+            let fix = "run `nexus config rotate-token`: a token on a command line ends up in shell histories";
             return Err(invalid(Problem::new(TOKEN_KEY, "cannot be set by hand", fix)));
         }
         Ok(())

@@ -70,7 +70,7 @@ pub enum ConfigError {
     #[error(transparent)]
     File(#[from] FileError),
     /// The system gave no random bytes for a new token.
-    #[error("drawing random bytes")]
+    #[error("getting random bytes")]
     Random(#[source] std::io::Error),
 }
 
@@ -80,7 +80,7 @@ impl ConfigError {
         match self {
             Self::Missing { .. } => "run `nexus init` first".into(),
             Self::Malformed { .. } => {
-                "correct the JSON, or take the valid parts from state/config.last-good.json".into()
+                "correct the JSON, or copy the valid parts from state/config.last-good.json".into()
             }
             Self::Invalid { problems } => problems.first().map(|one| one.fix.clone()).unwrap_or_default(),
             Self::BadKey { .. } => {

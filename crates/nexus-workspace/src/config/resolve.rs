@@ -97,7 +97,7 @@ pub fn load(layout: &Layout, trust: Trust, overrides: &Overrides<'_>) -> Result<
     if mode & 0o077 != 0 {
         loaded.warnings.push(Problem::new(
             "runtime.auth.token",
-            "can be read by other users of this machine",
+            "is readable by other users of this machine",
             format!("run `chmod 600 {}`", path.display()),
         ));
     }
@@ -134,7 +134,7 @@ pub fn resolve(document: Document, trust: Trust, overrides: &Overrides<'_>) -> R
         checked.errors.push(Problem::new(
             "runtime.auth.token",
             "is missing",
-            "run `nexus config rotate-token` to make one",
+            "run `nexus config rotate-token` to create one",
         ));
     }
     if !checked.errors.is_empty() {

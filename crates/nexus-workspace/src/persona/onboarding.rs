@@ -102,7 +102,7 @@ impl Onboarding {
         match self {
             Self::Needed { written } if written.is_empty() => None,
             Self::Needed { written } => Some(format!(
-                "Already written, so keep to it: {}. The others are still missing.",
+                "Already written, so stay consistent with it: {}. The others are still missing.",
                 list(written)
             )),
             Self::Unfinished { missing, .. } => {

@@ -112,7 +112,7 @@ fn look(
         let content = read(full)?;
         let kind = kind_of(&content, mode);
         match kind {
-            FileKind::Binary => suspect("is a binary that nobody can read"),
+            FileKind::Binary => suspect("is a binary whose content cannot be reviewed"),
             FileKind::Text | FileKind::Script => {
                 let text = String::from_utf8_lossy(&content[..content.len().min(MAX_TEXT_SIZE)]).into_owned();
                 suspicions.extend(suspicion::look(path, &text));
@@ -128,7 +128,7 @@ fn look(
         suspicions.push(Suspicion {
             file: path.to_owned(),
             line: None,
-            what: "runs with the rights of its owner",
+            what: "runs with the permissions of its owner",
         });
     }
     let file = SkillFile { path: path.to_owned(), kind, size: metadata.len(), mode: format!("{mode:04o}") };

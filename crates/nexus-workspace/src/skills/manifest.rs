@@ -71,7 +71,7 @@ impl Entry {
             granted.push(format!("use the tools {}", self.head.allowed_tools.join(", ")));
         }
         if self.head.has_install {
-            granted.push("tell the assistant how to install something".to_owned());
+            granted.push("give the assistant installation instructions".to_owned());
         }
         let scripts = self.inspection.iter().flat_map(|found| &found.files);
         if scripts.clone().any(|one| matches!(one.kind, FileKind::Script | FileKind::Binary)) {

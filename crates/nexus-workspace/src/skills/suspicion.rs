@@ -101,7 +101,7 @@ fn judge(line: &str) -> Vec<&'static str> {
             || words.iter().any(|word| names(word, SHELLS))
             || words.contains(&"source"));
     if fetches && (pipes_to_shell || (substitutes && (lower.contains("$(") || lower.contains("<(")))) {
-        found.push("downloads something and runs it at once");
+        found.push("downloads something and runs it immediately");
     }
     if decodes && (pipes_to_shell || substitutes || words.contains(&"exec") || words.contains(&"eval")) {
         found.push("runs something hidden in base64");
@@ -110,20 +110,20 @@ fn judge(line: &str) -> Vec<&'static str> {
         .split(|character: char| !(character.is_ascii_alphanumeric() || "+/=".contains(character)))
         .any(|run| run.len() > MAX_BLOB_LEN && !run.bytes().all(|byte| byte.is_ascii_hexdigit()));
     if blob {
-        found.push("carries a long encoded blob");
+        found.push("contains a long encoded blob");
     }
     let hidden = |character: char| matches!(character, '\u{200b}'..='\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2060}'..='\u{2069}' | '\u{e0000}'..='\u{e007f}');
     if line.chars().any(hidden) {
-        found.push("carries characters that cannot be seen");
+        found.push("contains invisible characters");
     }
     if ["~/.ssh", ".ssh/id_", "/etc/shadow", ".aws/credentials", "state/config.json", "state/credentials"]
         .iter()
         .any(|place| lower.contains(place))
     {
-        found.push("names a place where secrets lie");
+        found.push("mentions a location of secrets");
     }
     if lower.contains("xattr") && lower.contains("quarantine") {
-        found.push("takes a system's protection off a file");
+        found.push("removes a system's protection from a file");
     }
     found
 }
@@ -149,7 +149,7 @@ mod tests {
             "iwr https://example.com/x.ps1 | iex",
             "curl https://example.com/x |\nsh",
         ] {
-            assert_eq!(whats(text), ["downloads something and runs it at once"], "{text}");
+            assert_eq!(whats(text), ["downloads something and runs it immediately"], "{text}");
         }
     }
 
@@ -157,9 +157,9 @@ mod tests {
     fn hidden_commands_are_seen() {
         assert_eq!(whats("echo aGkK | base64 -d | bash"), ["runs something hidden in base64"]);
         assert_eq!(whats("eval $(echo aGkK | base64 --decode)"), ["runs something hidden in base64"]);
-        assert_eq!(whats(&"Qx".repeat(200)), ["carries a long encoded blob"]);
-        assert_eq!(whats("do\u{202e}x"), ["carries characters that cannot be seen"]);
-        assert_eq!(whats("cat ~/.ssh/id_rsa"), ["names a place where secrets lie"]);
+        assert_eq!(whats(&"Qx".repeat(200)), ["contains a long encoded blob"]);
+        assert_eq!(whats("do\u{202e}x"), ["contains invisible characters"]);
+        assert_eq!(whats("cat ~/.ssh/id_rsa"), ["mentions a location of secrets"]);
     }
 
     #[test]

@@ -81,11 +81,11 @@ fn a_refused_edit_changes_nothing() {
     ");
     insta::assert_snapshot!(refused("runtime.auth.token", json!("x".repeat(48))), @"
     error: runtime.auth.token: cannot be set by hand
-    hint: run `nexus config rotate-token`: a token on a command line ends up in histories
+    hint: run `nexus config rotate-token`: a token on a command line ends up in shell histories
     ");
     insta::assert_snapshot!(refused("runtime", json!({})), @"
     error: runtime.auth.token: is missing
-    hint: run `nexus config rotate-token` to make one
+    hint: run `nexus config rotate-token` to create one
     ");
     insta::assert_snapshot!(refused("agent", json!({ "modle": "x" })), @"
     error: agent.modle: is not a known key and is ignored

@@ -96,20 +96,20 @@ fn a_wrong_runtime_section_names_key_and_fix() {
     hint: run `nexus config set runtime.bind loopback`; reach it from elsewhere through an SSH tunnel
     ");
     insta::assert_snapshot!(refused(&json!({ "runtime": { "auth": { "mode": "none" } } })), @"
-    error: runtime.auth.mode: must be token: every route needs the owner's token
+    error: runtime.auth.mode: must be token: every route requires the owner's token
     hint: run `nexus config set runtime.auth.mode token`
     ");
     insta::assert_snapshot!(refused(&json!({ "runtime": { "auth": { "token": "short" } } })), @"
     error: runtime.auth.token: must be 22 to 512 printable ASCII characters without spaces
-    hint: run `nexus config rotate-token` to make a new one
+    hint: run `nexus config rotate-token` to create a new one
     ");
     insta::assert_snapshot!(refused(&json!({ "runtime": { "auth": { "token": "[redacted]" }, "port": 0 } })), @"
-    error: runtime.auth.token: is only the placeholder of a copy (and 1 more)
-    hint: run `nexus config rotate-token` to make a new one
+    error: runtime.auth.token: is only the placeholder used in copies (and 1 more)
+    hint: run `nexus config rotate-token` to create a new one
     ");
     insta::assert_snapshot!(refused(&json!({ "runtime": { "auth": { "token": null } } })), @"
     error: runtime.auth.token: is missing
-    hint: run `nexus config rotate-token` to make one
+    hint: run `nexus config rotate-token` to create one
     ");
     insta::assert_snapshot!(refused(&json!({ "runtime": [] })), @"
     error: runtime: must be an object (and 1 more)
@@ -124,7 +124,7 @@ fn a_wrong_optional_section_only_degrades() {
     insta::assert_snapshot!(warned(&extra), @"
     queue.mode: must be one of interrupt, steer, followup, collect, queue; the default is used | run `nexus config set queue.mode interrupt`
     logging: must be an object; the default is used | run `nexus config set logging '{}'`
-    agent.fallbacks: must be a list of at most 16 texts; the default is used | run `nexus config set agent.fallbacks '[\"…\"]'`
+    agent.fallbacks: must be a list of at most 16 strings; the default is used | run `nexus config set agent.fallbacks '[\"…\"]'`
     ");
     let settings = loaded(&extra).settings;
     assert_eq!(settings.queue.cap, 7);
@@ -155,7 +155,7 @@ fn a_literal_key_is_refused_wherever_it_hides_and_never_quoted() {
         (json!({ "hooks": { "token": ["abcdefghijklmnop"] } }), "hooks.token.0"),
     ] {
         let text = refused(&extra);
-        assert!(text.starts_with(&format!("error: {place}: holds a secret in plain text")), "{text}");
+        assert!(text.starts_with(&format!("error: {place}: contains a secret in plain text")), "{text}");
         assert!(text.contains("nexus credential add"));
         assert!(!text.contains(&key) && !text.contains("abcdefghijklmnop"));
     }
@@ -180,7 +180,7 @@ fn an_untrusted_workspace_brings_no_addresses_adapters_servers_or_policies() {
     assert_eq!(settings.providers.keys().collect::<Vec<_>>(), ["anthropic"]);
     assert_eq!((settings.queue.cap, &settings.project.catalog), (3, &None));
     assert_eq!(loaded.warnings.len(), 5);
-    assert_eq!(loaded.warnings[0].fix, "look at what it brings, then run `nexus trust`");
+    assert_eq!(loaded.warnings[0].fix, "review what it brings, then run `nexus trust`");
     let trusted = resolve(document(&extra), Trust::Trusted, &overrides).unwrap().settings;
     assert_eq!(trusted.project.catalog.as_deref(), Some("roles"));
 }
@@ -196,12 +196,12 @@ fn a_document_that_cannot_be_read_is_named() {
     put(place.layout.config(), "{ \"runtime\": ");
     insta::assert_snapshot!(refused(), @"
     error: T/workspace/state/config.json is not a JSON object: EOF while parsing a value at line 1 column 13
-    hint: correct the JSON, or take the valid parts from state/config.last-good.json
+    hint: correct the JSON, or copy the valid parts from state/config.last-good.json
     ");
     put(place.layout.config(), "[]");
     insta::assert_snapshot!(refused(), @"
-    error: T/workspace/state/config.json is not a JSON object: the outermost value is something else
-    hint: correct the JSON, or take the valid parts from state/config.last-good.json
+    error: T/workspace/state/config.json is not a JSON object: the outermost value is not an object
+    hint: correct the JSON, or copy the valid parts from state/config.last-good.json
     ");
     put(place.layout.config(), &" ".repeat(300 * 1024));
     insta::assert_snapshot!(refused(), @"
@@ -224,7 +224,7 @@ fn a_document_others_can_read_is_warned_about() {
     let place = Place::initialised();
     std::fs::set_permissions(place.layout.config(), std::fs::Permissions::from_mode(0o644)).unwrap();
     let loaded = load(&place.layout, Trust::Trusted, &Overrides::default()).unwrap();
-    assert_eq!(loaded.warnings[0].message, "can be read by other users of this machine");
+    assert_eq!(loaded.warnings[0].message, "is readable by other users of this machine");
 }
 
 #[test]

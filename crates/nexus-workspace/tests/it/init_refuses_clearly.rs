@@ -80,6 +80,6 @@ fn trust_records_inside_the_workspace_are_refused() {
     let place = Place { trust: TrustFolder::at(place.layout.root().join("state/trust")), ..place };
     insta::assert_snapshot!(refusal(&place), @"
     error: recording trust
-    hint: point XDG_STATE_HOME to a folder outside the workspace
+    hint: set XDG_STATE_HOME to a folder outside the workspace
     ");
 }

@@ -68,9 +68,9 @@ fn what_a_skill_brings_is_shown_and_nothing_of_it_runs() {
     assert_eq!(
         whats,
         [
-            "install.sh Some(3) downloads something and runs it at once",
+            "install.sh Some(3) downloads something and runs it immediately",
             "link None is a link to another place",
-            "tool None is a binary that nobody can read"
+            "tool None is a binary whose content cannot be reviewed"
         ]
     );
     assert_eq!(entry.permissions(), ["use the tools Bash", "bring programs of its own"]);

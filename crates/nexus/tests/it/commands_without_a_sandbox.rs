@@ -86,7 +86,7 @@ fn a_gate_that_leaves_it_to_the_sandbox_refuses_them() {
     let told = asked.iter().map(Asked::last_text).find(|text| text.contains("told: ")).unwrap();
     assert!(
         told.contains("not run: No task covers")
-            && told.contains("cannot be kept from changing files")
+            && told.contains("cannot keep commands from changing files")
             && told.contains("no Landlock"),
         "{told}"
     );

@@ -212,7 +212,7 @@ fn nothing_is_written_that_could_not_be_read_again() {
     for (tool, arguments) in [("task_close", json!({})), ("plan_start", start)] {
         let (said, failed) = client.call(tool, &arguments);
         let error = said["error"].as_str().unwrap_or_default();
-        assert!(failed && error.contains("inside each other"), "{tool}: {said}");
+        assert!(failed && error.contains("nested lists and objects"), "{tool}: {said}");
         assert_eq!(std::fs::read_to_string(state.join("plan.json")).unwrap(), deep, "{tool}");
         assert!(!folder.path().join(".nexus/history.json").exists(), "{tool}");
         let left: Vec<_> = std::fs::read_dir(&state).unwrap().map(|entry| entry.unwrap().path()).collect();

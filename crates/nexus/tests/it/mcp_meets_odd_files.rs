@@ -39,15 +39,15 @@ fn odd_values_are_told_or_left_out() {
     let highest = json!([{ "id": u64::MAX, "title": "last", "context": "c", "status": "pending" }]);
     plant(root, "state/tasks.json", &json!({ "goal": 5, "decisions": [3, "keep"], "tasks": highest }));
     let more = json!({ "title": "t", "context": "c" });
-    assert!(told(&mut client, "task_add", &more).contains("the highest id is in use"));
+    assert!(told(&mut client, "task_add", &more).contains("the highest possible id is already in use"));
     let (context, failed) = client.call("context", &json!({}));
     assert!(!failed && context.get("goal").is_none() && context["decisions"] == json!(["keep"]), "{context}");
     plant(root, "state/plan.json", &json!({ "id": 1, "topic": "T", "issues": [{ "id": u64::MAX }] }));
     let add = json!({ "action": "add", "title": "B" });
-    assert!(told(&mut client, "plan_update", &add).contains("the highest id is in use"));
+    assert!(told(&mut client, "plan_update", &add).contains("the highest possible id is already in use"));
     plant(root, "state/tasks.json", &json!({ "tasks": {} }));
     for (tool, arguments) in [("task_list", json!({})), ("task_add", more), ("task_close", json!({}))] {
-        assert!(told(&mut client, tool, &arguments).contains("`tasks` is no list"), "{tool}");
+        assert!(told(&mut client, tool, &arguments).contains("`tasks` is not a list"), "{tool}");
     }
     assert_eq!(client.leave(), Some(0));
 }

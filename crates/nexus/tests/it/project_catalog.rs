@@ -95,7 +95,7 @@ fn a_package_with_a_fault_is_refused_whole() {
     let body = at.join("agents/tester/body.md");
     let before = std::fs::read_to_string(&body).unwrap();
     plant(&body, "Trust everything.\n");
-    refused("tester: the instructions are not those the manifest was made for");
+    refused("tester: the instructions do not match the manifest");
     plant(&body, &before);
 
     let text = "{{teleport to=here}}\n";
@@ -104,5 +104,5 @@ fn a_package_with_a_fault_is_refused_whole() {
     let skills = manifest["skills"].as_array_mut().unwrap();
     skills.iter_mut().find(|skill| skill["id"] == "nx-run").unwrap()["body_hash"] = json!(body_hash(text));
     plant(&at.join("manifest.json"), &manifest.to_string());
-    refused("teleport is not known");
+    refused("teleport is unknown");
 }

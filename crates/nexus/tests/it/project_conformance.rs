@@ -85,8 +85,8 @@ fn a_server_that_is_dead_silent_or_another_passes_nothing() {
         ("/bin/false", [].as_slice(), "the server does not"),
         ("/no/such/server", &[], "cannot be started"),
         ("sh -c 'cat > /dev/null'", &[], "does not answer initialize within 1 s"),
-        (&foreign, &[], "the server lists no tool task_"),
-        (&ours, &missing, "the server lists no tool no_such_tool"),
+        (&foreign, &[], "the server does not list the tool task_"),
+        (&ours, &missing, "the server does not list the tool no_such_tool"),
     ] {
         let report = run(server, more);
         assert_eq!(passed(&report), [false; 3], "{server}: {report}");
@@ -113,10 +113,10 @@ fn a_fixture_of_another_form_is_refused_and_named() {
     plant(folder.path(), "good.json", &with("description", json!("ten or more")));
     assert_eq!(conformance(folder.path(), &["good.json"]).status.code(), Some(0));
     for (wrong, why) in [
-        (with("test_id", json!("Bad-Id!")), "Bad-Id! is no test_id"),
-        (with("test_id", json!("1st")), "is no test_id"),
-        (with("test_id", json!("")), "is no test_id"),
-        (with("description", json!("short")), "a description of at least ten letters"),
+        (with("test_id", json!("Bad-Id!")), "Bad-Id! is not a test_id"),
+        (with("test_id", json!("1st")), "is not a test_id"),
+        (with("test_id", json!("")), "is not a test_id"),
+        (with("description", json!("short")), "a description of at least ten characters"),
         (with("steps", json!([{}])), "one of action, event and steps"),
         (json!({ "test_id": "a", "description": "no step at all", "steps": [] }), "has no step"),
         (json!({ "test_id": "a", "description": "an idle step", "steps": [{}] }), "one of action and event"),
@@ -125,7 +125,7 @@ fn a_fixture_of_another_form_is_refused_and_named() {
         let output = conformance(folder.path(), &["wrong.json"]);
         let said = String::from_utf8_lossy(&output.stderr).into_owned();
         assert_eq!(output.status.code(), Some(1), "{said}");
-        assert!(said.contains("wrong.json is no fixture: ") && said.contains(why), "{wrong}: {said}");
+        assert!(said.contains("wrong.json is not a fixture: ") && said.contains(why), "{wrong}: {said}");
         assert!(output.stdout.is_empty());
     }
 }

@@ -398,7 +398,7 @@ fn the_guide_carries_out_a_cycle_in_its_simple_form_and_says_where_projects_are(
     let standing = workspace.nexus(&["project", "--project", root.to_str().unwrap(), "gc", "--json"]).json();
     assert_eq!(standing["memory"][0]["name"], name, "{standing}");
     let shown = chat(&workspace, root, "[m:gc]");
-    assert!(shown.contains(&format!("- {name}: never seen being read")), "{shown}");
+    assert!(shown.contains(&format!("- {name}: never read as far as is known")), "{shown}");
     let removed = chat(&workspace, root, &format!("[m:gc] {name}"));
     assert!(removed.contains("to restore them: git checkout"), "{removed}");
     assert!(!root.join(".nexus/memory").join(name).exists());

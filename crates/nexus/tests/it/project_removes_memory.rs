@@ -28,14 +28,14 @@ fn what_no_commit_holds_stays() {
     let repository = Repository::new();
     put(&repository.root.join(".nexus/memory/one.md"), "new\n", 0o644);
     let changed = repository.gc(&["one.md"]);
-    assert!(changed.stderr.contains("no commit holds"), "{}", changed.stderr);
+    assert!(changed.stderr.contains("uncommitted changes"), "{}", changed.stderr);
     put(&repository.root.join(".nexus/memory/new.md"), "new\n", 0o644);
     let never = repository.gc(&["new.md"]);
-    assert!(never.stderr.contains("no commit holds"), "{}", never.stderr);
+    assert!(never.stderr.contains("uncommitted changes"), "{}", never.stderr);
     std::fs::rename(repository.root.join(".git"), repository.root.join("other")).unwrap();
     repository.git(&["init", "-q", "-b", "main"]);
     let empty = repository.gc(&["two.md"]);
-    assert!(empty.stderr.contains("no git repository with a commit"), "{}", empty.stderr);
+    assert!(empty.stderr.contains("not in a git repository with a commit"), "{}", empty.stderr);
     assert!(["one.md", "two.md", "new.md"].iter().all(|name| repository.has(name)));
 }
 

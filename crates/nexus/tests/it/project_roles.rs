@@ -149,7 +149,7 @@ fn a_package_and_tiers_make_the_roles_and_bounded_ones_go_on_only_where_nobody_e
         |title: &str, owner: &str| json!({ "title": title, "context": "It is a.txt.", "owner": owner });
 
     // Roles come from the package and run on the model of their tier.
-    assert!(!shop.task(&owned("Make it", "engineer")), "nobody was there before");
+    assert!(!shop.task(&owned("Make it", "engineer")), "no earlier instance exists");
     let asked = shop.server.asked();
     assert!(
         asked[0].contains("<project_session>") && asked[0].contains("shop-hours.md"),

@@ -15,7 +15,7 @@ fn t15_a_skill_is_used_only_as_it_was_accepted() {
     assert!(!refused.stdout.contains("Read it"));
 
     let info = workspace.nexus(&["skills", "info", "mail"]).ok().stdout;
-    for part in ["sha256:", "setup.sh", "use the tools Bash", "downloads something and runs it at once"] {
+    for part in ["sha256:", "setup.sh", "use the tools Bash", "downloads something and runs it immediately"] {
         assert!(info.contains(part), "{part} in {info}");
     }
     workspace.nexus(&["skills", "scan"]).ok();

@@ -238,7 +238,7 @@ fn t20_rules_hold_for_the_resolved_path() {
     let token = workspace.token();
     for (number, result) in done.results.iter().enumerate() {
         assert!(!result.contains(&token), "{number}: {result}");
-        let refused = ["link", "not open to you", "[sandbox]"].iter().any(|word| result.contains(word));
+        let refused = ["link", "you have no access to", "[sandbox]"].iter().any(|word| result.contains(word));
         assert!(refused, "{number}: {result}");
     }
     assert_eq!((done.results.len(), workspace.file("state/config.json")), (7, before));

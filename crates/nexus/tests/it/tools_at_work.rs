@@ -27,7 +27,8 @@ fn long_results_are_kept_and_secrets_are_not() {
         "{}",
         done.results[0]
     );
-    let name = done.results[0].split("the whole is ").nth(1).unwrap().split(';').next().unwrap().to_owned();
+    let name =
+        done.results[0].split("the full result is ").nth(1).unwrap().split(';').next().unwrap().to_owned();
     assert!(name.starts_with("artifact:"), "{name}");
     for result in &done.results[1..] {
         assert!(!result.contains(&secret) && result.contains("[redacted]"), "{result}");

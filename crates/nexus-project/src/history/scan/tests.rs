@@ -18,7 +18,8 @@ fn cycles_of(text: &[u8]) -> Result<(Vec<Value>, u64), Fault> {
     let end = walk(&file(text), From::Start, |offset, cycle| {
         assert_eq!(&text[usize::try_from(offset).unwrap()..][..cycle.len()], cycle);
         found.push(
-            serde_json::from_slice(cycle).map_err(|_| Fault::Shape { offset, what: "a cycle is no JSON" })?,
+            serde_json::from_slice(cycle)
+                .map_err(|_| Fault::Shape { offset, what: "a cycle is not valid JSON" })?,
         );
         Ok(())
     })?;

@@ -69,7 +69,7 @@ async fn a_manager_has_a_scratchpad_and_no_home() {
     Place::worked(&place.call(&tools, "write", json!({"path": "plan.md", "content": "x"})).await);
     assert_eq!(place.get("state/workspace/manager/plan.md"), "x");
     let output = place.call(&tools, "write", json!({"path": "home/x", "content": "x"})).await;
-    assert!(Place::failed(&output).contains("not open to you"));
+    assert!(Place::failed(&output).contains("you have no access to"));
 }
 
 #[tokio::test]
@@ -166,7 +166,7 @@ async fn a_project_outside_the_workspace_is_a_task_folder_of_its_own() {
     Place::worked(&place.call(&tools, "read", json!({"path": "AGENTS.md"})).await);
     for path in ["home/x", "../owner/.ssh/id", "state/config.json"] {
         let output = place.call(&tools, "read", json!({"path": path})).await;
-        assert!(Place::failed(&output).contains("not open to you"), "{path}");
+        assert!(Place::failed(&output).contains("you have no access to"), "{path}");
     }
 }
 
@@ -219,7 +219,7 @@ async fn a_workspace_reached_through_a_link_works() {
     let output = place.call(&tools, "write", json!({"path": path, "content": "x"})).await;
     assert_eq!(Place::worked(&output), "made home/a.txt (1 bytes, 1 lines)");
     let output = place.call(&tools, "read", json!({"path": link.join("state/config.json")})).await;
-    assert!(Place::failed(&output).contains("not open to you"));
+    assert!(Place::failed(&output).contains("you have no access to"));
 }
 
 /// Names that lead somewhere interesting, and some that do not.

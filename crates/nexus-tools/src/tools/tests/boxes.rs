@@ -78,7 +78,7 @@ async fn a_tainted_run_changes_its_task_folder_and_nothing_else_unasked() {
         let case = Case::tainted(refused());
         Place::worked(&place.call_in(&tools, "write", write(folder), &case).await.output);
         let done = place.call_in(&tools, "write", write("state/user/USER.md"), &case).await;
-        assert!(Place::failed(&done.output).contains("nobody vouches for"), "{}", done.output.text);
+        assert!(Place::failed(&done.output).contains("is not a trusted source"), "{}", done.output.text);
         assert_eq!(place.get("state/user/USER.md"), "the owner");
         assert_eq!(case.asked().len(), 1);
         // What is closed anyway is not asked about.
@@ -95,11 +95,7 @@ async fn a_tainted_run_changes_its_task_folder_and_nothing_else_unasked() {
     assert_eq!(case.asked()[1].summary, "edit state/user/USER.md, wherever it occurs:\n- new\n+ a\n+ b");
     let long = json!({"path": "state/user/USER.md", "content": "x".repeat(20_000)});
     let done = place.call_in(&place.manager(), "write", long, &case).await;
-    assert!(
-        Place::failed(&done.output).contains("more than they can be asked to read"),
-        "{}",
-        done.output.text
-    );
+    assert!(Place::failed(&done.output).contains("too many to review"), "{}", done.output.text);
     assert_eq!(case.asked().len(), 2);
     place.put("state/user/USER.md", "the owner");
     let command = json!({"command": "echo bad > ../state/user/USER.md"});
@@ -196,7 +192,7 @@ async fn kept_results_are_read_by_name_and_stay_marked() {
     }
     let done =
         place.call_in(&tools, "read", json!({"path": "artifact:../config.json"}), &Case::default()).await;
-    assert!(Place::failed(&done.output).contains("is not the name of a kept result"));
+    assert!(Place::failed(&done.output).contains("is not the name of a stored result"));
     // The folder itself stays closed.
     Place::failed(
         &place.call_in(&tools, "list", json!({"path": "state/artifacts"}), &Case::default()).await.output,

@@ -90,7 +90,7 @@ async fn a_timeout_is_told_with_what_was_said() {
     let output = place.call(&place.worker(), "bash", arguments).await;
     assert_eq!(
         Place::failed(&output),
-        "begun\n[ended after 3000 ms, its timeout; raise timeout_ms (at most 600000) or do less at once]"
+        "begun\n[timed out after 3000 ms; raise timeout_ms (at most 600000) or do less at once]"
     );
 }
 

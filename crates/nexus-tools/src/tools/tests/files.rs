@@ -119,11 +119,14 @@ async fn list_shows_kinds_and_the_way_to_what_is_open() {
     let output = place.call(&tools, "list", json!({"path": "home/a"})).await;
     assert_eq!(Place::worked(&output), "[home/a is empty]");
     let output = place.call(&tools, "list", json!({"path": "."})).await;
-    assert_eq!(Place::worked(&output), "AGENTS.md\nhome\nskills\nstate\n[only what is open to you is shown]");
+    assert_eq!(
+        Place::worked(&output),
+        "AGENTS.md\nhome\nskills\nstate\n[only what you have access to is shown]"
+    );
     let output = place.call(&tools, "list", json!({"path": "state"})).await;
-    assert_eq!(Place::worked(&output), "agents\nuser\n[only what is open to you is shown]");
+    assert_eq!(Place::worked(&output), "agents\nuser\n[only what you have access to is shown]");
     let output = place.call(&tools, "list", json!({"path": "state/data"})).await;
-    assert!(Place::failed(&output).contains("not open to you"));
+    assert!(Place::failed(&output).contains("you have no access to"));
 }
 
 #[tokio::test]
@@ -149,7 +152,7 @@ async fn glob_finds_by_name() {
     let output = place.call(&tools, "glob", json!({"pattern": "*.none"})).await;
     assert_eq!(Place::worked(&output), "[nothing matches *.none]\n[passed over: node_modules]\n");
     let output = place.call(&tools, "glob", json!({"pattern": "state/**"})).await;
-    assert!(Place::failed(&output).contains("not open to you"));
+    assert!(Place::failed(&output).contains("you have no access to"));
 }
 
 #[tokio::test]
@@ -175,5 +178,5 @@ async fn grep_finds_lines() {
             .ends_with("[stopped after 200 lines in 1 files; narrow the pattern or path]\n")
     );
     let output = place.call(&tools, "grep", json!({"pattern": "SECRET", "path": "state"})).await;
-    assert!(Place::failed(&output).contains("not open to you"));
+    assert!(Place::failed(&output).contains("you have no access to"));
 }

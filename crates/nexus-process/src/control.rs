@@ -68,7 +68,7 @@ pub(crate) fn send(mut stream: &UnixStream, order: &Order, descriptors: &Descrip
     if body.len() > ORDER_LIMIT {
         return Err(io::Error::new(
             io::ErrorKind::InvalidInput,
-            format!("program and arguments take {} bytes, more than the allowed {ORDER_LIMIT}", body.len()),
+            format!("program and arguments have {} bytes; {ORDER_LIMIT} are allowed", body.len()),
         ));
     }
     let length = u32::try_from(body.len()).map_err(io::Error::other)?.to_be_bytes();

@@ -92,17 +92,15 @@ pub enum GitChanges {
 #[derive(Debug, thiserror::Error)]
 pub enum GitError {
     /// There is no git among the system's programs.
-    #[error(
-        "there is no git among the programs of this system; install it (apt install git, dnf install git)"
-    )]
+    #[error("git is not installed on this system; install it (apt install git, dnf install git)")]
     NoGit,
     /// The folder is in no repository.
-    #[error("{} is in no git repository", folder.display())]
+    #[error("{} is not in a git repository", folder.display())]
     NoRepository { folder: PathBuf },
     /// `.git` leads to a repository that does not know this folder, so git would change somebody else's.
     #[error(
-        "{} leads to {}, which does not name this folder as its work tree, so it may belong to another project; if it \
-         is right, run `git worktree repair` or `git config core.worktree {}`",
+        "{} points to {}, which does not name this folder as its work tree, so it may belong to another project; if \
+         it is correct, run `git worktree repair` or `git config core.worktree {}`",
         link.display(), target.display(), worktree.display()
     )]
     Elsewhere {
@@ -115,8 +113,8 @@ pub enum GitError {
     },
     /// There is no sandbox, so git did not run.
     #[error(
-        "git was not run, because a repository can make it start programs and this machine has no sandbox to hold them \
-         ({reason}); use git by hand, or a Linux with Landlock"
+        "git was not run, because a repository can make it start programs and this machine has no sandbox to confine \
+         them ({reason}); run git yourself, or use Linux with Landlock"
     )]
     NoSandbox {
         /// What is missing.

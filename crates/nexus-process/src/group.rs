@@ -74,7 +74,7 @@ impl FileRecord {
     pub fn open(path: &Path) -> Result<(Self, Vec<LiveGroup>), FileError> {
         let left_over: BTreeMap<String, LiveGroup> = match file::read_text(path, RECORD_LIMIT) {
             Ok(text) => serde_json::from_str(&text).unwrap_or_else(|error| {
-                tracing::warn!(path = %path.display(), %error, "process record is damaged and was ignored");
+                tracing::warn!(path = %path.display(), %error, "process record damaged; ignored");
                 BTreeMap::new()
             }),
             Err(error) if error.source.kind() == std::io::ErrorKind::NotFound => BTreeMap::new(),

@@ -49,7 +49,7 @@ pub fn remedy(outcome: &Outcome, profile: &SandboxProfile) -> Option<String> {
     let said = said.to_lowercase();
     if profile.network == Network::Off && NETWORK_SIGNS.iter().any(|sign| said.contains(sign)) {
         return Some(
-            "[sandbox] The network is off for this command. Call it again with \"network\": true and the owner is asked \
+            "[sandbox] The network is off for this command. Call it again with \"network\": true to ask the owner \
              about exactly this command; they can also set tools.bash.network to allow."
                 .to_owned(),
         );
@@ -57,16 +57,16 @@ pub fn remedy(outcome: &Outcome, profile: &SandboxProfile) -> Option<String> {
     let denied = |line: &str| DENIAL_SIGNS.iter().any(|sign| line.contains(sign));
     if said.lines().any(|line| line.contains("kill") && denied(line)) {
         return Some(
-            "[sandbox] Processes outside this command cannot be signalled from here; the owner ends the daemon with \
-             `nexus stop`."
+            "[sandbox] Processes outside this command cannot be signalled from here; the owner can stop the daemon \
+             with `nexus stop`."
                 .to_owned(),
         );
     }
     said.lines().any(denied).then(|| {
         let folders: Vec<String> = profile.writable().map(|folder| folder.display().to_string()).collect();
         format!(
-            "[sandbox] This command may write only in {}, and read little else. Work there; the owner can open another \
-             folder with `nexus chat --project FOLDER` or run the command.",
+            "[sandbox] This command may write only in {}, and read little else. Work there; the owner can open \
+             another folder with `nexus chat --project FOLDER` or run the command themselves.",
             if folders.is_empty() { "no folder".to_owned() } else { folders.join(", ") }
         )
     })

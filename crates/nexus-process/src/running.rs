@@ -291,14 +291,13 @@ async fn complaint(control: Option<UnixStream>) -> Option<Failure> {
     match read.await {
         Ok(text) => match text.split_first() {
             Some((&control::READY, [])) => None,
-            Some((&control::READY, failure)) => Some(
-                serde_json::from_slice(failure)
-                    .unwrap_or_else(|_| Failure::Sandbox("the sandbox helper answered nonsense".to_owned())),
-            ),
+            Some((&control::READY, failure)) => Some(serde_json::from_slice(failure).unwrap_or_else(|_| {
+                Failure::Sandbox("the sandbox helper gave an invalid answer".to_owned())
+            })),
             // Without this, a program that is no helper at all would count as one that did its work.
             Some(_) | None => Some(Failure::Sandbox("the sandbox helper did not answer".to_owned())),
         },
-        Err(error) => Some(Failure::Sandbox(format!("the sandbox helper is gone: {error}"))),
+        Err(error) => Some(Failure::Sandbox(format!("the sandbox helper has ended: {error}"))),
     }
 }
 

@@ -102,7 +102,7 @@ impl Default for Limits {
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
 pub enum SandboxError {
     /// A grant would open something that must stay closed.
-    #[error("a sandbox may not be given {}: {} lies inside it", grant.display(), protected.display())]
+    #[error("a sandbox may not be given {}: it contains {}", grant.display(), protected.display())]
     Uncovers {
         /// The path that was to be granted.
         grant: PathBuf,

@@ -46,9 +46,7 @@ fn probe() -> SandboxSupport {
             Some(kernel_abi.and_then(|abi| u32::try_from(abi).ok()).unwrap_or(effective_abi as u32))
         }
         Ok(LandlockStatus::NotEnabled) => {
-            gaps.push(
-                "Landlock is built into the kernel but switched off (boot with lsm=landlock,…)".to_owned(),
-            );
+            gaps.push("Landlock is built into the kernel but disabled (boot with lsm=landlock,…)".to_owned());
             None
         }
         Ok(LandlockStatus::NotImplemented) | Err(_) => {
@@ -57,18 +55,18 @@ fn probe() -> SandboxSupport {
         }
     };
     if landlock_abi.is_some_and(|abi| abi < TRUNCATE_SINCE) {
-        gaps.push("a tool may empty files it can read (Linux 6.2 or newer closes this)".to_owned());
+        gaps.push("a tool may truncate files it can read (Linux 6.2 or newer prevents this)".to_owned());
     }
     if landlock_abi.is_some_and(|abi| abi < SCOPES_SINCE) {
         gaps.push(
-            "a tool may signal other programs of the owner, the daemon excepted (Linux 6.12 or newer closes this)"
+            "a tool may signal other programs of the owner, except the daemon (Linux 6.12 or newer prevents this)"
                 .to_owned(),
         );
     }
     let seccomp = std::fs::read_to_string("/proc/sys/kernel/seccomp/actions_avail")
         .is_ok_and(|actions| actions.split_whitespace().any(|action| action == "errno"));
     if !seccomp {
-        gaps.push("system calls cannot be filtered, so the network cannot be closed".to_owned());
+        gaps.push("system calls cannot be filtered, so the network cannot be blocked".to_owned());
     }
     SandboxSupport { landlock_abi, seccomp, gaps }
 }

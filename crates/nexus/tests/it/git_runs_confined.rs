@@ -342,7 +342,7 @@ fn s2_without_a_sandbox_git_does_not_run() {
     assert!(
         refused.stderr.contains("git was not run, because a repository can make it start programs")
             && refused.stderr.contains("no Landlock")
-            && refused.stderr.contains("use git by hand"),
+            && refused.stderr.contains("run git yourself"),
         "{}",
         refused.stderr
     );

@@ -108,9 +108,9 @@ pub(crate) fn json(status: StatusCode, value: &impl Serialize) -> Response<Body>
     let (status, body) = match serde_json::to_vec(value) {
         Ok(body) => (status, body),
         Err(error) => {
-            tracing::error!(%error, "an answer could not be written as JSON");
+            tracing::error!(%error, "answer not serialised");
             let body =
-                br#"{"error":{"code":"INTERNAL","message":"the answer could not be written as JSON"}}"#;
+                br#"{"error":{"code":"INTERNAL","message":"the answer could not be serialised as JSON"}}"#;
             (StatusCode::INTERNAL_SERVER_ERROR, body.to_vec())
         }
     };

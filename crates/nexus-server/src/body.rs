@@ -56,9 +56,8 @@ async fn read(request: Request) -> Result<Bytes, Refusal> {
     let mut whole = BytesMut::new();
     let mut length = 0;
     while let Some(frame) = body.frame().await {
-        let frame = frame.map_err(|_| {
-            Refusal::new(ErrorCode::InvalidRequest, "the body ended before it was whole").closing()
-        })?;
+        let frame =
+            frame.map_err(|_| Refusal::new(ErrorCode::InvalidRequest, "the body ended early").closing())?;
         let Ok(data) = frame.into_data() else { continue };
         length += data.len();
         if length > THROWN_AWAY {

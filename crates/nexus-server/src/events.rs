@@ -82,7 +82,7 @@ fn last_event(headers: &HeaderMap) -> Result<Option<u64>, Refusal> {
     let number =
         value.to_str().ok().and_then(|text| text.trim().parse().ok()).filter(|number| *number < u64::MAX / 2);
     number.map(Some).ok_or_else(|| {
-        Refusal::new(ErrorCode::InvalidRequest, "Last-Event-ID must be the number of an event of this stream")
+        Refusal::new(ErrorCode::InvalidRequest, "Last-Event-ID must be the id of an event of this stream")
     })
 }
 
@@ -170,7 +170,7 @@ impl Feed {
                 piece.put_slice(format!("id: {}\nevent: {name}\ndata: {json}\n\n", event.seq).as_bytes());
             }
             Err(error) => {
-                tracing::error!(%error, seq = event.seq, "an event could not be written as JSON");
+                tracing::error!(%error, seq = event.seq, "event not serialised");
             }
         }
     }
@@ -237,7 +237,7 @@ fn belongs_to(event: &BusEvent, root: &str) -> bool {
 fn known_type(text: &str) -> Result<&'static str, Refusal> {
     BusBody::TYPES.iter().find(|known| **known == text.trim()).copied().ok_or_else(|| {
         let known = BusBody::TYPES.join(", ");
-        Refusal::new(ErrorCode::InvalidRequest, "types names an event that does not exist")
+        Refusal::new(ErrorCode::InvalidRequest, "types names an unknown event")
             .hint(format!("known: {known}"))
     })
 }

@@ -106,8 +106,8 @@ impl<D: Daemon> Gate<D> {
             // The token may come in the first frame; but a wrong one that came already is wrong.
             (Visitor::Stranger, Some((_, Access::Handshake))) if !shows_a_token => {}
             (Visitor::Stranger, _) => {
-                return Err(Refusal::new(ErrorCode::Unauthorized, "the owner's token is needed")
-                    .hint("send it as Authorization: Bearer; it stands in state/config.json as runtime.auth.token")
+                return Err(Refusal::new(ErrorCode::Unauthorized, "the owner's token is required")
+                    .hint("send it as Authorization: Bearer; it is runtime.auth.token in state/config.json")
                     .closing());
             }
         }
@@ -143,9 +143,7 @@ impl<D: Daemon> Gate<D> {
         // Whole in memory already: every such answer is made from one text.
         match body.collect().await.map(|body| String::from_utf8(body.to_bytes().to_vec())) {
             Ok(Ok(text)) => Response::from_parts(parts, Body::from(self.daemon.redact(&text))),
-            Ok(Err(_)) | Err(_) => {
-                Refusal::new(ErrorCode::Internal, "an answer was not text").into_response()
-            }
+            Ok(Err(_)) | Err(_) => Refusal::new(ErrorCode::Internal, "answer is not text").into_response(),
         }
     }
 
@@ -155,9 +153,13 @@ impl<D: Daemon> Gate<D> {
         match AssertUnwindSafe(routed).catch_unwind().await {
             Ok(Ok(response)) => response,
             Ok(Err(impossible)) => match impossible {},
-            Err(_) => Refusal::new(ErrorCode::Internal, "a defect ended this request; the daemon goes on")
-                .hint("the log has the details")
-                .into_response(),
+            Err(_) => Refusal::new(
+                ErrorCode::Internal,
+                "this request ended in an internal error; the daemon is \
+                still running",
+            )
+            .hint("the log has the details")
+            .into_response(),
         }
     }
 }

@@ -35,13 +35,13 @@ impl OwnNames {
 
     fn own_host<'a>(&self, headers: &'a HeaderMap, uri: &Uri) -> Result<&'a str, Refusal> {
         let host = only(headers, &HOST).ok_or_else(|| {
-            Refusal::new(ErrorCode::InvalidRequest, "exactly one Host header is needed").closing()
+            Refusal::new(ErrorCode::InvalidRequest, "exactly one Host header is required").closing()
         })?;
         let is_own = |name: &str| self.hosts.iter().any(|own| own.eq_ignore_ascii_case(name));
         // An absolute request line names a host as well, and must not name another one.
         let addressed = uri.authority().is_none_or(|authority| is_own(authority.as_str()));
         if !is_own(host) || !addressed {
-            return Err(Refusal::new(ErrorCode::Forbidden, "this is not the host the request is meant for")
+            return Err(Refusal::new(ErrorCode::Forbidden, "the Host header names another host")
                 .hint(format!("address the daemon as {}", self.hosts[0]))
                 .closing());
         }
@@ -80,7 +80,7 @@ fn no_secret_in_query(uri: &Uri) -> Result<(), Refusal> {
     });
     if carries_token {
         return Err(Refusal::new(ErrorCode::InvalidRequest, "a token in the address is refused")
-            .hint("send it in the header Authorization: Bearer, and rotate the one that was in the address")
+            .hint("send it in the header Authorization: Bearer, and replace the one that was in the address")
             .closing());
     }
     Ok(())

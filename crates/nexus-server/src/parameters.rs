@@ -37,7 +37,7 @@ pub(crate) fn rows(asked: Option<usize>, default: usize) -> Result<usize, Refusa
         Some(limit @ 1..=MAX_ROWS) => Ok(limit),
         Some(limit) => Err(Refusal::new(
             ErrorCode::InvalidRequest,
-            format!("limit is {limit} and must lie between 1 and {MAX_ROWS}"),
+            format!("limit is {limit} and must be between 1 and {MAX_ROWS}"),
         )),
     }
 }

@@ -173,7 +173,7 @@ async fn permitted<D: Daemon>(
 fn known(visitor: Visitor) -> Result<Caller, Refusal> {
     match visitor {
         Visitor::Known(caller) => Ok(caller),
-        Visitor::Stranger => Err(Refusal::new(ErrorCode::Unauthorized, "a token is needed").closing()),
+        Visitor::Stranger => Err(Refusal::new(ErrorCode::Unauthorized, "a token is required").closing()),
     }
 }
 
@@ -240,7 +240,7 @@ async fn no_such_route() -> Refusal {
 }
 
 async fn wrong_method(method: Method) -> Refusal {
-    Refusal::new(ErrorCode::InvalidRequest, format!("this route does not take {method}"))
+    Refusal::new(ErrorCode::InvalidRequest, format!("this route does not accept {method}"))
         .status(StatusCode::METHOD_NOT_ALLOWED)
 }
 
@@ -293,9 +293,13 @@ async fn to_its_end<T: Send + 'static>(
     match nexus_base::task::spawn("call", work).await {
         Ok(outcome) => Ok(outcome?),
         Err(error) => {
-            tracing::error!(%error, "a request ended in a defect");
-            Err(Refusal::new(ErrorCode::Internal, "a defect ended this request; the daemon goes on")
-                .hint("the log has the details"))
+            tracing::error!(%error, "request ended in a panic");
+            Err(Refusal::new(
+                ErrorCode::Internal,
+                "this request ended in an internal error; the daemon is still \
+                running",
+            )
+            .hint("the log has the details"))
         }
     }
 }

@@ -100,7 +100,7 @@ impl Server {
                 Ok((stream, _)) => {
                     // Answers are written whole; waiting to fill a segment would only delay them.
                     if let Err(error) = stream.set_nodelay(true) {
-                        tracing::debug!(%error, "a connection was gone before it began");
+                        tracing::debug!(%error, "connection lost before it was accepted");
                         continue;
                     }
                     let connection = Connection {
@@ -114,7 +114,7 @@ impl Server {
                 }
                 Err(error) if is_about_one_connection(&error) => {}
                 Err(error) => {
-                    tracing::warn!(%error, "no connection could be accepted");
+                    tracing::warn!(%error, "accepting a connection failed");
                     self.connections.evict_oldest();
                     tokio::time::sleep(ACCEPT_PAUSE).await;
                 }
@@ -126,7 +126,7 @@ impl Server {
         self.closing.cancel();
         self.tasks.close();
         if timeout(CLOSE_WITHIN, self.tasks.wait()).await.is_err() {
-            tracing::warn!(connections = self.tasks.len(), "connections did not end in time and are cut");
+            tracing::warn!(connections = self.tasks.len(), "connections did not end in time; closing them");
             self.closed.cancel();
             self.tasks.wait().await;
         }
@@ -167,7 +167,7 @@ impl Connection {
             tokio::select! {
                 outcome = served.as_mut() => {
                     if let Err(error) = outcome {
-                        tracing::debug!(%error, "a connection ended early");
+                        tracing::debug!(%error, "connection ended early");
                     }
                     return;
                 }

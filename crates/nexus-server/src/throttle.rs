@@ -40,7 +40,7 @@ impl Throttle {
         let penalty = FIRST.saturating_mul(1 << state.failures.min(8)).min(MAX_COUNT);
         state.failures = state.failures.saturating_add(1);
         if state.failures.is_power_of_two() {
-            tracing::warn!(wrong_tokens = state.failures, "a wrong token was presented");
+            tracing::warn!(wrong_tokens = state.failures, "wrong token presented");
         }
         penalty
     }

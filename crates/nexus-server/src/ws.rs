@@ -41,12 +41,12 @@ pub(crate) struct Goodbye {
 
 impl Goodbye {
     pub(crate) const STOPPING: Self = Self { code: 1001, reason: "the daemon stops" };
-    pub(crate) const NOT_TEXT: Self = Self { code: 1003, reason: "frames are text" };
-    pub(crate) const BAD_TEXT: Self = Self { code: 1007, reason: "frames are UTF-8" };
+    pub(crate) const NOT_TEXT: Self = Self { code: 1003, reason: "frames must be text" };
+    pub(crate) const BAD_TEXT: Self = Self { code: 1007, reason: "frames must be UTF-8" };
     pub(crate) const REFUSED: Self = Self { code: 1008, reason: "refused" };
     pub(crate) const INVALID_TOKEN: Self = Self { code: 1008, reason: "the token is no longer valid" };
     pub(crate) const TOO_LONG: Self = Self { code: 1009, reason: "the frame is too long" };
-    pub(crate) const SILENT: Self = Self { code: 1001, reason: "no sign of life" };
+    pub(crate) const SILENT: Self = Self { code: 1001, reason: "no answer to ping" };
     pub(crate) const TOO_MANY_MISTAKES: Self = Self { code: 1008, reason: "too many malformed frames" };
 }
 
@@ -60,7 +60,7 @@ pub(crate) async fn upgrade<D: Daemon>(
     let upgrade = upgrade.map_err(|rejection| {
         Refusal::new(
             ErrorCode::InvalidRequest,
-            format!("this route takes WebSocket upgrades only: {rejection}"),
+            format!("this route accepts only WebSocket upgrades: {rejection}"),
         )
         .status(StatusCode::UPGRADE_REQUIRED)
     })?;

@@ -115,7 +115,7 @@ async fn unknown_routes_and_wrong_methods_say_so_in_json() {
         (404, "NOT_FOUND".to_owned(), "no such route".to_owned())
     );
     let answer = served.ask("DELETE", "/api/chat", Some(TOKEN), "").await;
-    let expected = (405, "INVALID_REQUEST".to_owned(), "this route does not take DELETE".to_owned());
+    let expected = (405, "INVALID_REQUEST".to_owned(), "this route does not accept DELETE".to_owned());
     assert_eq!(error_of(&answer), expected);
     assert_eq!(answer.header("allow"), Some("POST"));
 }

@@ -82,7 +82,7 @@ async fn what_is_wrong_with_parameters_is_said() {
         ("/api/chat/wait?request=a%0Ab", "no control characters"),
         (&format!("/api/requests/{long}"), "1 to 512 bytes"),
         ("/api/requests/%ff", "Invalid UTF-8"),
-        ("/api/events/stream?types=chat.finale", "does not exist"),
+        ("/api/events/stream?types=chat.finale", "an unknown event"),
         ("/api/events/stream?since=4", "unknown field `since`"),
     ] {
         let (status, code, text) = error_of(&served.get(target).await);

@@ -118,26 +118,26 @@ async fn agree<D: Daemon>(
     let wrong = |message: String| WireError { code: ErrorCode::InvalidRequest, message, hint: None };
     if Method::find(&request.method) != Some(Method::Connect) {
         return Err(WireError {
-            hint: Some("answer connect.challenge with connect, and nothing before it".to_owned()),
+            hint: Some("answer connect.challenge with connect before anything else".to_owned()),
             ..wrong("the first request must be connect".to_owned())
         });
     }
     // The parser may quote what it did not expect, and a token may stand anywhere.
     let connect: Connect = serde_json::from_value(request.params.unwrap_or_default()).map_err(|_| {
         wrong(
-            "connect takes minProtocol, maxProtocol, client, scopes, auth.token, nonce and subscribe"
+            "connect accepts minProtocol, maxProtocol, client, scopes, auth.token, nonce and subscribe"
                 .to_owned(),
         )
     })?;
     if !(connect.min_protocol..=connect.max_protocol).contains(&PROTOCOL) {
         let (min, max) = (connect.min_protocol, connect.max_protocol);
         return Err(WireError {
-            hint: Some("another version of the client or of the daemon is needed".to_owned()),
-            ..wrong(format!("protocol {PROTOCOL} is spoken here and the client speaks {min} to {max}"))
+            hint: Some("update the client or the daemon".to_owned()),
+            ..wrong(format!("the daemon speaks protocol {PROTOCOL} and the client {min} to {max}"))
         });
     }
     if connect.nonce.as_deref().is_some_and(|said| said != nonce) {
-        return Err(wrong("the nonce is not this connection's".to_owned()));
+        return Err(wrong("the nonce does not belong to this connection".to_owned()));
     }
     let caller = match (connect.auth, visitor) {
         (Some(auth), _) => shared.daemon.authenticate(&auth.token).await,

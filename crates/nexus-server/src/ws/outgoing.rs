@@ -51,7 +51,7 @@ impl Outgoing {
     pub(super) fn frame(&self, frame: &ServerFrame, redact: impl FnOnce(&str) -> String) {
         match serde_json::to_string(frame) {
             Ok(text) => self.push(Message::text(redact(&text))),
-            Err(error) => tracing::error!(%error, "a frame could not be written as JSON"),
+            Err(error) => tracing::error!(%error, "frame not serialised"),
         }
     }
 

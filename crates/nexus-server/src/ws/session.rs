@@ -143,7 +143,7 @@ impl<D: Daemon> Session<D> {
                 self.answer(failed(
                     id,
                     ErrorCode::InvalidRequest,
-                    "this connection has shaken hands already",
+                    "this connection has already completed its handshake",
                 ));
             }
             Method::EventsSubscribe => {
@@ -182,7 +182,7 @@ impl<D: Daemon> Session<D> {
 
     fn wait(&mut self, id: String, method: Method, params: Option<Value>) {
         if self.waits.len() >= MAX_WAITING {
-            let message = format!("{MAX_WAITING} calls of this connection are waiting already");
+            let message = format!("{MAX_WAITING} calls on this connection are already waiting");
             return self.answer(failed(id, ErrorCode::Unavailable, &message));
         }
         let (daemon, caller, outgoing) =
@@ -276,9 +276,9 @@ fn failed(id: String, code: ErrorCode, message: &str) -> ResponseFrame {
 }
 
 fn defect(error: &tokio::task::JoinError) -> RuntimeError {
-    tracing::error!(%error, "a request ended in a defect");
+    tracing::error!(%error, "request ended in a panic");
     RuntimeError::Store {
-        message: "a defect ended this request; the daemon goes on".to_owned(),
+        message: "this request ended in an internal error; the daemon is still running".to_owned(),
         hint: Some("the log has the details".to_owned()),
     }
 }

@@ -35,7 +35,7 @@ use nexus_models::Models;
 
 /// Said once when an onboarded workspace has no credentials.
 const CREDENTIAL_NOTE: &str =
-    "no credentials are known yet; offering `nexus credential scan` through a worker may help";
+    "no credentials are known yet; consider offering `nexus credential scan` through a worker";
 
 /// Folder under `state/` that commands of workers see as their home: caches, git's name, nothing else.
 const TOOL_HOME: &str = "tool-home";
@@ -239,7 +239,7 @@ impl Engine for AgentFactory {
     fn framer(&self) -> Framer {
         // What nobody accepted is not offered: an assistant follows what it is told of.
         let skills = self.skills.names().unwrap_or_else(|error| {
-            tracing::warn!(%error, "the skills could not be listed");
+            tracing::warn!(%error, "skills not listed");
             Vec::new()
         });
         let (zone, model) = (self.zone.clone(), self.models.name().to_string());

@@ -27,7 +27,7 @@ pub enum RuntimeError {
         reason: String,
     },
     /// Starting or stopping.
-    #[error("the daemon is {state} and takes no new work")]
+    #[error("the daemon is {state} and accepts no new work")]
     NotServing {
         /// `starting` or `stopping`.
         state: &'static str,

@@ -186,7 +186,7 @@ impl Automations {
         let automations = Arc::clone(self);
         self.runner.spawn(async move {
             if let Err(error) = automations.load().await {
-                tracing::warn!(%error, "the automations stay as they were");
+                tracing::warn!(%error, "automations not reloaded; keeping the old ones");
             }
         });
     }
@@ -221,7 +221,7 @@ impl Automations {
         let memory = memory.clone();
         self.runner.spawn(async move {
             if let Err(error) = memory.warm_up().await {
-                tracing::warn!(%error, "memory could not be made ready");
+                tracing::warn!(%error, "memory not ready");
             }
         });
     }

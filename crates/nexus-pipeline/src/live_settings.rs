@@ -45,7 +45,7 @@ impl LiveSettings {
         if !found {
             tracing::warn!(
                 persona = name,
-                "a policy names a persona that does not exist; the usual one answers"
+                "policy names an unknown persona; using the default one"
             );
         }
         found
@@ -63,7 +63,7 @@ impl LiveSettings {
             current = self.persona.get(read);
         }
         current.map(|(_, persona)| persona).unwrap_or_else(|error| {
-            tracing::warn!(%error, "the persona could not be read");
+            tracing::warn!(%error, "persona not read");
             None
         })
     }

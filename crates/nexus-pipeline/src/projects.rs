@@ -222,7 +222,7 @@ impl Projects {
             Ok(None) => None,
             Err(problem) => {
                 // The agent itself cannot be made then; the person is told there.
-                tracing::warn!(problem, "a session's project cannot be opened");
+                tracing::warn!(problem, "project of a session not opened");
                 None
             }
         }
@@ -233,7 +233,7 @@ impl Projects {
         self.stopping.cancel();
         let open: Vec<Arc<OpenProject>> = self.lock().drain().map(|(_, open)| open).collect();
         for project in open {
-            project.end(self, "the daemon stops").await;
+            project.end(self, "the daemon is stopping").await;
         }
         self.tasks.close();
         self.tasks.wait().await;

@@ -59,7 +59,7 @@ impl Pipeline {
                 Err(error) => error,
             };
             let request = &message.request;
-            tracing::error!(%request, %error, hint = ?error.hint(), "an accepted message could not be queued");
+            tracing::error!(%request, %error, hint = ?error.hint(), "accepted message not queued");
             let update = RequestUpdate {
                 error_stage: Some(Stage::RunAutomations.name().to_owned()),
                 error_message: Some(error.to_string()),

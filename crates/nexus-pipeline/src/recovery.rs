@@ -32,11 +32,11 @@ pub struct Recovered {
 impl std::fmt::Display for Recovered {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         if *self == Self::default() {
-            return formatter.write_str("nothing was left over");
+            return formatter.write_str("nothing to recover");
         }
         write!(
             formatter,
-            "ended {} left-over processes, took up {} messages and {} sessions, closed {} traces",
+            "ended {} orphaned processes, resumed {} messages and {} sessions, closed {} traces",
             self.processes, self.accepted, self.sessions, self.traces
         )
     }

@@ -110,8 +110,8 @@ impl Pipeline {
         }
         if send.message.len() > MAX_MESSAGE_LEN {
             return Err(invalid(
-                &format!("the message has {} bytes; the most is {MAX_MESSAGE_LEN}", send.message.len()),
-                Some("put long material into a file under home/ and say where it is"),
+                &format!("the message has {} bytes; the limit is {MAX_MESSAGE_LEN}", send.message.len()),
+                Some("put long material in a file under home/ and give its path"),
             ));
         }
         if let Some(key) = &send.idempotency_key
@@ -124,7 +124,7 @@ impl Pipeline {
         }
         // A project opens a folder to workers; whose folders these are decides.
         if send.project.is_some() && caller != "owner" {
-            return Err(RuntimeError::Forbidden { reason: "only the owner opens projects".to_owned() });
+            return Err(RuntimeError::Forbidden { reason: "only the owner may open projects".to_owned() });
         }
         let named = send.project.as_deref().map(|path| self.agent_factory.projects.named(path)).transpose();
         let named = named.map_err(|problem| invalid(&problem, Some("name the folder of a repository")))?;
@@ -159,7 +159,7 @@ pub fn check_label(label: &SessionLabel) -> Result<SessionLabel, RuntimeError> {
         return Err(invalid(
             &format!("{text:?} is not a session label"),
             Some(
-                "labels look like chat:garden: a family in small letters, a colon, then letters, digits, - _ . :",
+                "labels look like chat:garden: a family in lowercase letters, a colon, then letters, digits, - _ . :",
             ),
         ));
     }

@@ -74,7 +74,7 @@ impl ToolAssembly {
         let allowed = settings.tools.web.allow.iter().filter_map(|address| match BaseUrl::parse(address) {
             Ok(base) => Some(base),
             Err(error) => {
-                tracing::warn!(address, %error, "an entry of tools.web.allow is not usable");
+                tracing::warn!(address, %error, "entry of tools.web.allow not usable");
                 None
             }
         });
@@ -109,7 +109,7 @@ impl ToolAssembly {
             let (resolver, redactor, candidates) =
                 (Arc::clone(&resolver), Arc::clone(&redactor), candidates.clone());
             Box::pin(async move {
-                let mut problem = "no credential of the search service can be used".to_owned();
+                let mut problem = "no usable credential for the search service".to_owned();
                 for candidate in &candidates {
                     match resolver
                         .resolve(&candidate.reference.to_string(), &candidate.credential.storage)

@@ -38,13 +38,13 @@ impl Automations {
         });
         match self.store.runtime().close_left_over_invocations(ready).await {
             Ok(0) => {}
-            Ok(closed) => tracing::info!(closed, "automations were running when the daemon ended"),
-            Err(error) => tracing::warn!(%error, "left-over runs of automations could not be closed"),
+            Ok(closed) => tracing::info!(closed, "closed runs of automations that the last shutdown interrupted"),
+            Err(error) => tracing::warn!(%error, "interrupted runs of automations not closed"),
         }
         match self.remember_forgotten().await {
             Ok(0) => {}
-            Ok(found) => tracing::info!(found, "turns that memory had not seen are taken up"),
-            Err(error) => tracing::warn!(%error, "turns that memory has not seen could not be looked for"),
+            Ok(found) => tracing::info!(found, "processing turns that memory has not seen"),
+            Err(error) => tracing::warn!(%error, "turns that memory has not seen not found"),
         }
         self.introduce().await;
         self.tidy_up().await;
@@ -68,13 +68,13 @@ impl Automations {
                 Ok(0) => break,
                 Ok(some) => removed += some,
                 Err(error) => {
-                    tracing::warn!(%error, "old runs of automations could not be removed");
+                    tracing::warn!(%error, "old runs of automations not removed");
                     break;
                 }
             }
         }
         if removed > 0 {
-            tracing::info!(removed, "old runs of automations were removed");
+            tracing::info!(removed, "old runs of automations removed");
         }
     }
 
@@ -125,7 +125,7 @@ impl Automations {
             }
         }
         if !turns.is_empty() {
-            tracing::info!(turns = turns.len(), "stretches of conversation are taken up");
+            tracing::info!(turns = turns.len(), "processing unfinished episodes");
             self.writer.take_up(turns);
         }
         Ok(())

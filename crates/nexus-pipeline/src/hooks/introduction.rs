@@ -26,13 +26,13 @@ impl Automations {
             for text in [format!("My name is {owner}."), format!("Your name is {assistant}.")] {
                 let utterance = Utterance { text, voice: Voice::Owner, at: Timestamp::now(), event: None };
                 if let Err(error) = self.learn.learn(utterance).await {
-                    tracing::warn!(%error, "memory could not be told who is who");
+                    tracing::warn!(%error, "identity facts not stored in memory");
                     return;
                 }
             }
             nexus_base::failpoint::hit("memory.introduced");
             if let Err(error) = self.store.runtime().kv_set(INTRODUCED, &told).await {
-                tracing::warn!(%error, "it could not be kept that memory knows who is who");
+                tracing::warn!(%error, "storing of identity facts not recorded");
                 return;
             }
         }

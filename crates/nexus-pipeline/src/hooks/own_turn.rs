@@ -38,7 +38,7 @@ pub(super) async fn take(broker: &Broker, persona: String, ask: Ask) -> Result<T
         facts.push((SOURCE, source.to_string()));
     }
     if ask.tainted {
-        facts.push((key::UNTRUSTED, "words of somebody else".to_owned()));
+        facts.push((key::UNTRUSTED, "text from someone else".to_owned()));
     }
     let item = NewItem {
         id: QueueItemId::new(format!("{OWN_SESSIONS}{request}")),
@@ -59,11 +59,11 @@ pub(super) async fn take(broker: &Broker, persona: String, ask: Ask) -> Result<T
         Quiescence::Reached => {}
         Quiescence::TimedOut | Quiescence::Unknown => {
             broker.abort(&label);
-            return Err(RunError(format!("no end within {} s", ask.limit.as_secs())));
+            return Err(RunError(format!("not finished within {} s", ask.limit.as_secs())));
         }
     }
     let item = agents.item_of_request(&request).await.map_err(refused)?;
-    let item = item.ok_or_else(|| RunError("its turn is gone".to_owned()))?;
+    let item = item.ok_or_else(|| RunError("its turn no longer exists".to_owned()))?;
     if item.outcome != Some(ItemOutcome::Completed) {
         return Err(RunError(item.error.unwrap_or_else(|| "its turn did not complete".to_owned())));
     }

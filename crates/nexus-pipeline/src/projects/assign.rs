@@ -16,14 +16,14 @@ impl Projects {
     pub(crate) async fn assign(&self, request: &AssignRequest<'_>) -> Result<Assigned, String> {
         if request.session.role == Role::Worker && request.settings.agent.is_some() {
             return Err(
-                "a worker in a role sends nobody; report to your parent what else is needed".to_owned()
+                "a worker with a role cannot dispatch; report what else is needed to your parent".to_owned()
             );
         }
         let catalog = self.catalog()?;
         if let Some(agent) = request.agent.filter(|agent| catalog.agent(agent).is_none()) {
             let known: Vec<&str> = catalog.agents.iter().map(|agent| agent.id.as_str()).collect();
             return Err(format!(
-                "there is no role {agent:?}; there are {}, or leave `agent` out",
+                "there is no role {agent:?}; use one of {}, or leave `agent` out",
                 known.join(", ")
             ));
         }
@@ -102,5 +102,5 @@ async fn ready_task(project: &OpenProject, id: u64) -> Result<Value, String> {
     if open.is_empty() {
         return Ok(task.clone());
     }
-    Err(format!("task {id} waits for task {}; send others first, or complete those", open.join(", ")))
+    Err(format!("task {id} waits for task {}; dispatch other tasks first, or complete those", open.join(", ")))
 }

@@ -226,7 +226,7 @@ impl Hooks for ProjectHooks {
         match self.moment(turn, Moment::PostToolUse, done).await {
             Ok(reply) => (!reply.warnings.is_empty()).then(|| reply.warnings.join("\n")),
             Err(error) => {
-                tracing::warn!(error = error.message(), "a call in a project could not be written down");
+                tracing::warn!(error = error.message(), "tool call in a project not recorded");
                 None
             }
         }

@@ -11,7 +11,8 @@ use nexus_tools::ports::TurnFacts;
 use super::Projects;
 
 /// What opens a project.
-const HOW: &str = "this conversation has no project. One is opened with `nexus chat --project PATH`, or with `project` in chat.send";
+const HOW: &str = "this conversation has no project. One is opened with `nexus chat --project PATH`, or with \
+    `project` in chat.send";
 
 /// Stands around the turns of a conversation without a project.
 pub(super) struct NoProjectHooks {
@@ -33,7 +34,7 @@ impl NoProjectHooks {
         }
         for action in &routing.actions {
             if action.handler != "memory_store" {
-                lines.push(format!("A tag of the person needs a project, but {HOW}. Tell them so."));
+                lines.push(format!("A tag the person used needs a project, but {HOW}. Tell them so."));
                 continue;
             }
             let kept = self.projects.memory.remember(&action.input, None, Provenance::Owner).await;

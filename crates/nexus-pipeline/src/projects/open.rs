@@ -64,7 +64,7 @@ impl OpenProject {
     fn has_session(&self) -> bool {
         harness::current(&self.project, &HarnessId::ours())
             .unwrap_or_else(|error| {
-                tracing::warn!(error = error.message(), "a project session begins anew");
+                tracing::warn!(error = error.message(), "project session restarted");
                 None
             })
             .is_some()
@@ -80,11 +80,11 @@ impl OpenProject {
         match self.moment(projects, Moment::SessionEnd, Map::new()).await {
             Ok(reply) => {
                 for line in reply.reason.iter().chain(&reply.warnings) {
-                    tracing::warn!(project = %root, why, line, "a project session ended");
+                    tracing::warn!(project = %root, why, line, "project session ended");
                 }
             }
             Err(error) => {
-                tracing::warn!(project = %root, why, error = error.message(), "a project session could not be ended")
+                tracing::warn!(project = %root, why, error = error.message(), "project session not ended")
             }
         }
     }
@@ -112,7 +112,7 @@ impl OpenProject {
     ) -> Result<T, ProjectError> {
         let project = Arc::clone(&self.project);
         let done = tokio::task::spawn_blocking(move || work(&project)).await;
-        done.unwrap_or_else(|error| Err(ProjectError::Refused(format!("it broke off: {error}"))))
+        done.unwrap_or_else(|error| Err(ProjectError::Refused(format!("it failed: {error}"))))
     }
 
     /// Leaves something for a conversation's next turn.
@@ -145,7 +145,7 @@ impl OpenProject {
             while let Some(used) = open.with(|state| state.used) {
                 let left = projects.idle.saturating_sub(used.elapsed());
                 if left.is_zero() {
-                    open.end(&projects, "nothing happened there for a day").await;
+                    open.end(&projects, "idle for a day").await;
                     break;
                 }
                 tokio::select! {

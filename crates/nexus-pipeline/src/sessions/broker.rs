@@ -356,7 +356,7 @@ impl Shared {
             Ok(0) => return self.wake(label),
             Ok(_) => {}
             Err(error) => {
-                tracing::warn!(session = %label, %error, "whether other workers are out is not known");
+                tracing::warn!(session = %label, %error, "running workers could not be counted");
                 return self.wake_ripe(label);
             }
         }

@@ -67,7 +67,7 @@ fn reply_of(status: TurnStatus, said: &str, error: Option<&str>) -> Option<NewRe
         TurnStatus::Completed if said.is_empty() => None,
         TurnStatus::Completed => Some(NewReply { state: OutboxState::Final, text: said.to_owned() }),
         TurnStatus::Aborted => {
-            let text = if said.is_empty() { "(stopped before anything was said)" } else { said };
+            let text = if said.is_empty() { "(stopped before any text was written)" } else { said };
             Some(NewReply { state: OutboxState::Aborted, text: text.to_owned() })
         }
         TurnStatus::Failed | TurnStatus::Pending => {
@@ -75,7 +75,7 @@ fn reply_of(status: TurnStatus, said: &str, error: Option<&str>) -> Option<NewRe
             let text = if said.is_empty() {
                 format!("I could not answer: {reason}.")
             } else {
-                format!("{said}\n\nI could not go on: {reason}.")
+                format!("{said}\n\nI could not continue: {reason}.")
             };
             Some(NewReply { state: OutboxState::Error, text })
         }

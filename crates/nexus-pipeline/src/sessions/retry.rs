@@ -20,7 +20,7 @@ where
         match attempt().await {
             Ok(done) => return Some(done),
             Err(error) => {
-                tracing::error!(%error, hint = ?error.hint(), what, "a step has to be repeated");
+                tracing::error!(%error, hint = ?error.hint(), what, "step failed; repeating it");
             }
         }
         if !shared.pause(pause).await {

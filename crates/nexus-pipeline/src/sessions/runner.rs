@@ -32,7 +32,7 @@ pub(crate) async fn run_session(shared: Arc<Shared>, label: SessionLabel) {
             Ok(Round::LedgerRefused) => drop(shared.pause(PAUSE).await),
             Err(panic) => {
                 // The turn is still taken; the next round finds it and counts the attempt.
-                tracing::error!(session = %label, panic, "a session's round broke");
+                tracing::error!(session = %label, panic, "session loop panicked");
                 shared.pause(PAUSE).await;
             }
         }
@@ -60,7 +60,7 @@ async fn round(shared: &Arc<Shared>, label: &SessionLabel) -> Round {
         Ok(true) => return Round::NothingToDo,
         Ok(false) => {}
         Err(error) => {
-            tracing::error!(session = %label, %error, hint = ?error.hint(), "the ledger could not be read");
+            tracing::error!(session = %label, %error, hint = ?error.hint(), "ledger not read");
             return Round::LedgerRefused;
         }
     }
@@ -71,7 +71,7 @@ async fn round(shared: &Arc<Shared>, label: &SessionLabel) -> Round {
         Ok(Some(claim)) => stages::process(shared, claim.into()).await,
         Ok(None) => return Round::NothingToDo,
         Err(error) => {
-            tracing::error!(session = %label, %error, hint = ?error.hint(), "the ledger refused a claim");
+            tracing::error!(session = %label, %error, hint = ?error.hint(), "ledger refused a claim");
             return Round::LedgerRefused;
         }
     }

@@ -109,7 +109,7 @@ pub(crate) async fn ask(
         return Ok(Shortening::Unknown);
     }
     let Some(answered) = shared.wishes.add(label, request) else {
-        return Ok(Shortening::Refused { reason: format!("{MAX_WAITING} such requests wait already") });
+        return Ok(Shortening::Refused { reason: format!("{MAX_WAITING} such requests are already waiting") });
     };
     shared.wake(label);
     if shared.stopping.is_cancelled() {
@@ -119,7 +119,7 @@ pub(crate) async fn ask(
     Ok(match answered.await {
         Ok(shortening) => shortening,
         Err(_) if shared.stopping.is_cancelled() => Shortening::Stopping,
-        Err(_) => Shortening::Refused { reason: "it broke off; the log says why".to_owned() },
+        Err(_) => Shortening::Refused { reason: "it failed; the log says why".to_owned() },
     })
 }
 
@@ -136,7 +136,7 @@ pub(crate) async fn serve(shared: &Arc<Shared>, label: &SessionLabel) -> bool {
             continue;
         }
         let done = carry_out(shared, label, request).await.unwrap_or_else(|error| {
-            tracing::error!(session = %label, %error, "a conversation could not be shortened");
+            tracing::error!(session = %label, %error, "compaction failed");
             Shortening::Refused { reason: error.to_string() }
         });
         // They may have hung up meanwhile; what is done is in the ledger.
@@ -153,13 +153,13 @@ async fn carry_out(
     let agents = &shared.parts.agents;
     let Some(session) = agents.session(label).await? else { return Ok(Shortening::Unknown) };
     let nothing = |why: &str| Ok(Shortening::Nothing { why: why.to_owned() });
-    let Some(head) = session.head_turn_id.clone() else { return nothing("nothing was said there yet") };
+    let Some(head) = session.head_turn_id.clone() else { return nothing("nothing has been said in that session yet") };
     if is_forgetful(label) {
-        return nothing("each turn of this session begins anew by itself");
+        return nothing("each turn of this session already starts afresh");
     }
-    let Some(turn) = agents.turn(&head).await? else { return nothing("nothing was said there yet") };
+    let Some(turn) = agents.turn(&head).await? else { return nothing("nothing has been said in that session yet") };
     let Some(item) = agents.item_of_request(&turn.request_id).await? else {
-        return nothing("nothing was said there yet");
+        return nothing("nothing has been said in that session yet");
     };
     let past = agents.past(label, &head).await?;
     let shortening = match request {
@@ -238,14 +238,15 @@ async fn compact(
             Ok(Shortening::Done(Box::new(kept)))
         }
         Ok(Ok(Shortened::Nothing)) => Ok(Shortening::Nothing {
-            why: "nothing to compact: the last turns are always sent whole, and all before them is summed up"
+            why: "nothing to compact: the latest turns are always sent whole, and all earlier ones are already \
+                summarised"
                 .to_owned(),
         }),
         Ok(Ok(Shortened::Stopped)) => Ok(Shortening::Stopped),
         Ok(Ok(Shortened::Refused { reason })) => Ok(Shortening::Refused { reason }),
         Ok(Err(error)) => Ok(Shortening::Refused { reason: error.to_string() }),
         Err(_) => Ok(Shortening::Refused {
-            reason: format!("the model gave no summary within {} s; nothing was changed", limit.as_secs()),
+            reason: format!("the model returned no summary within {} s; nothing was changed", limit.as_secs()),
         }),
     }
 }
@@ -258,7 +259,7 @@ async fn reset(
 ) -> Result<Shortening, StoreError> {
     let conversation = past_of(past);
     if conversation.turns.is_empty() && conversation.summary.is_none() {
-        return Ok(Shortening::Nothing { why: "the conversation begins anew already".to_owned() });
+        return Ok(Shortening::Nothing { why: "the conversation already starts afresh".to_owned() });
     }
     let bytes = conversation.turns.iter().map(|turn| turn.bytes()).sum::<usize>()
         + conversation.summary.as_ref().map_or(0, String::len);

@@ -84,7 +84,7 @@ impl TurnDispatch<'_> {
         let depth = session.depth + 1;
         if depth > self.shared.parts.limits.worker_depth {
             return Ok(told(ToolOutput::error(format!(
-                "not dispatched: workers may go {} deep and you are at {}; do it yourself or report back",
+                "not dispatched: workers may be nested {} deep and you are at {}; do it yourself or report back",
                 self.shared.parts.limits.worker_depth, session.depth
             ))));
         }
@@ -243,13 +243,13 @@ impl TurnDispatch<'_> {
         }
         let count = self
             .shared
-            .cancel(label, "whoever sent it cancelled it")
+            .cancel(label, "cancelled by the agent that started it")
             .await
             .map_err(|error| ledger_error(&error))?;
         Ok(told(ToolOutput::ok(if count == 0 {
             format!("{label} had already ended")
         } else {
-            format!("{label} is being ended; its result will say so")
+            format!("{label} is being cancelled; its result will say so")
         })))
     }
 

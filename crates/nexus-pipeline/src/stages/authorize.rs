@@ -107,7 +107,7 @@ async fn ask_about(pipeline: &Pipeline, message: &Message) -> Result<Agreed, Sto
         request_id: Some(request.clone()),
         summary: ask_about_message(&event.body.content),
         resources: vec![format!("message:{}:{}", event.body.platform, options.session)],
-        reason: Some("a policy says that you are asked first".to_owned()),
+        reason: Some("a policy requires your consent first".to_owned()),
     };
     let asked = match pipeline.questions.put_as(request.to_string(), ask).await {
         Ok(asked) => asked,

@@ -83,7 +83,7 @@ fn rerouted(options: SendOptions, wanted: Option<&str>) -> SendOptions {
     match wanted.map(|label| check_label(&SessionLabel::new(label))) {
         Some(Ok(session)) => SendOptions { session, ..options },
         Some(Err(error)) => {
-            tracing::warn!(%error, "an automation wanted a session that is none");
+            tracing::warn!(%error, "automation returned an invalid session label");
             options
         }
         None => options,

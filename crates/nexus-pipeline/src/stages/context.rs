@@ -38,7 +38,7 @@ pub(super) async fn assemble(shared: &Arc<Shared>, turn: &BegunTurn<'_>) -> Resu
         Ok(context) => context?,
         Err(panic) => {
             tracing::error!(panic, "the context of a turn broke");
-            return Err("something broke inside; the log says what".to_owned());
+            return Err("an internal error occurred; the log has the details".to_owned());
         }
     };
     progress::passed(shared, &turn.claimed.items, Stage::AssembleContext, started, watch.elapsed());
@@ -75,7 +75,7 @@ async fn gather(shared: &Arc<Shared>, turn: &BegunTurn<'_>) -> Result<Context, S
     });
     made.await.map_err(|error| {
         tracing::error!(%error, "the parts of a turn could not be put together");
-        "something broke inside; the log says what".to_owned()
+        "an internal error occurred; the log has the details".to_owned()
     })?
 }
 

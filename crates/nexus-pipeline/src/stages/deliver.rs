@@ -17,7 +17,7 @@ pub(super) async fn deliver(shared: &Arc<Shared>, ended: &mut EndedTurn) {
         retry::until_ok(shared, "deliver", || outbox::deliver(shared, line)).await;
     }
     progress::passed(shared, &ended.items, Stage::DeliverResponse, started, watch.elapsed());
-    shared.apply_aftermath(std::mem::take(&mut ended.aftermath), "whoever sent it had ended").await;
+    shared.apply_aftermath(std::mem::take(&mut ended.aftermath), "the agent that started it had ended").await;
     shared.waiters.changed(&ended.root);
     if let Ok(Some((root, true))) = shared.parts.agents.quiescence(&ended.root).await {
         shared.parts.observer.publish(&root, BusBody::Quiescent { request_id: root.clone() });

@@ -69,7 +69,7 @@ fn duplicate(
         return Ok(ChatAccepted { request_id, event_id, session, duplicate: true });
     }
     Err(invalid(
-        "this idempotencyKey was used before with another body",
+        "this idempotencyKey was already used with another body",
         Some("use a new key for a new message"),
     ))
 }

@@ -71,7 +71,7 @@ pub(super) async fn run(
     let attempt = match context {
         Ok(context) => caught(attempt(shared, turn, context)).await.unwrap_or_else(|panic| {
             tracing::error!(panic, "a turn broke");
-            Attempt::Broke("something broke inside; the log says what".to_owned())
+            Attempt::Broke("an internal error occurred; the log has the details".to_owned())
         }),
         Err(reason) => Attempt::Broke(reason),
     };
@@ -109,14 +109,14 @@ pub(super) async fn end_without_model(
         LeftOver::GivenUp => {
             let attempts = claimed.turn.attempt.saturating_sub(1);
             let reason = format!(
-                "the daemon stopped {attempts} times while this was being answered; it is not tried again"
+                "the daemon stopped {attempts} times while this was being answered; it will not be tried again"
             );
             (End::Failed { reason }, None)
         }
         LeftOver::Restored => {
             let reason =
-                "this was being answered when the backup was made; the original may have gone on, so \
-                          it is not run again here. Say it again if it should be"
+                "this was being answered when the backup was made; the original workspace may have continued, so it \
+                 is not run again here. Send it again if it should be"
                     .to_owned();
             (End::Failed { reason }, None)
         }

@@ -110,7 +110,7 @@ async fn the_third_attempt_ends_visibly() {
     let third_life = Room::open(&first_life.root, hang(), limits());
     third_life.recover().await;
     let texts = third_life.texts(&request).await;
-    assert!(texts[0].contains("not tried again"), "{texts:?}");
+    assert!(texts[0].contains("will not be tried again"), "{texts:?}");
     assert!(third_life.model.seen.lock().unwrap().is_empty());
 }
 

@@ -67,7 +67,7 @@ fn a_conversation_is_summed_up_and_begun_anew_from_the_prompt() {
     let mut terminal = Terminal::run(&workspace, &["chat"]);
     terminal.wait_for("you> ", 1);
     terminal.press("/compact\r");
-    terminal.wait_for_prompt_after("nothing was said there yet");
+    terminal.wait_for_prompt_after("nothing has been said in that session yet");
     for number in 0..5 {
         let accepted = daemon.post("/api/chat", &serde_json::json!({"message": format!("hello {number}")}));
         let request = accepted.json()["requestId"].as_str().unwrap().to_owned();
@@ -161,7 +161,7 @@ fn consent_is_asked_while_a_turn_waits_for_it() {
     terminal.wait_for("not allowed", 1);
     terminal.wait_for("It is done.", 2);
     let told = scripted.results("typed-no");
-    assert!(told[0].contains("the owner said no"), "{told:?}");
+    assert!(told[0].contains("the owner refused"), "{told:?}");
     // A key in a message is in no file of this machine, the prompt's memory included.
     let key = format!("sk-ant-{}", "k7".repeat(12));
     terminal.press(&format!("my key is {key} remember\r"));

@@ -51,7 +51,7 @@ fn the_code_tells_whether_every_message_was_answered() {
             asked.join().unwrap()
         });
         gate.open();
-        assert!(stopped.stdout.contains("stopped before anything was said"), "{stopped:?}");
+        assert!(stopped.stdout.contains("stopped before any text was written"), "{stopped:?}");
         assert_eq!(stopped.code(), Some(1), "{stopped:?}");
     }
 }

@@ -141,7 +141,7 @@ fn s7_a_list_that_is_too_short_for_it_says_so_and_where_the_rest_is() {
     assert!(joined.ends_with("x; echo the-end"), "never cut before the end: {whole}");
     scripted.workspace.nexus(&["approvals", "deny", id]).ok();
     let done = scripted.finish(&begun);
-    assert!(done.results[0].contains("the owner said no"), "{:?}", done.results);
+    assert!(done.results[0].contains("the owner refused"), "{:?}", done.results);
 }
 
 #[test]
@@ -155,7 +155,7 @@ fn s7_a_host_that_looks_like_a_key_is_not_hidden_in_silence() {
     let asked = waiting(&scripted);
     assert!(asked["summary"].as_str().unwrap().contains("[redacted]"), "{asked}");
     let why = asked["reason"].as_str().unwrap();
-    assert!(why.contains("shown as [redacted] and runs as it is"), "{why}");
+    assert!(why.contains("shown as [redacted] and runs unchanged"), "{why}");
     scripted.workspace.nexus(&["approvals", "deny", asked["id"].as_str().unwrap()]).ok();
     scripted.finish(&begun);
 }

@@ -261,7 +261,7 @@ fn a_plan_becomes_tasks_that_roles_carry_out_in_parallel_and_a_closed_cycle() {
     assert!(verified.contains("made") && verified.contains("[gate]"), "{verified}");
     let reported = asked.iter().map(Asked::last_text).find(|text| text.contains("done 1; ")).unwrap();
     assert!(
-        reported.contains("a worker in a role sends nobody")
+        reported.contains("a worker with a role cannot dispatch")
             && reported.contains("The role engineer may not call task_add"),
         "{reported}"
     );

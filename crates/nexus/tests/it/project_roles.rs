@@ -219,7 +219,7 @@ fn a_package_and_tiers_make_the_roles_and_bounded_ones_go_on_only_where_nobody_e
     );
     let refused = http::exchange(shop.daemon.port(), request.as_bytes()).unwrap();
     assert_eq!(refused.status, 403, "{}", refused.body);
-    assert!(refused.body.contains("only the owner opens projects"), "{}", refused.body);
+    assert!(refused.body.contains("only the owner may open projects"), "{}", refused.body);
     assert!(!elsewhere.path().join(".nexus").exists());
     let mcp = format!("/mcp?project={}", elsewhere.path().display());
     let request = format!(

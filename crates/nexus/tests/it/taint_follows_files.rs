@@ -192,7 +192,7 @@ fn a_note_that_a_program_puts_in_taints_the_run_that_reads_it() {
     assert_eq!(waited["quiescent"], true, "{waited}\n{}", daemon.log());
     assert_eq!(workspace.file("state/user/USER.md"), "the owner's own words");
     let results = server.asked().pop().unwrap().results();
-    assert!(results[0].1.contains("nobody was there to answer"), "{results:?}");
+    assert!(results[0].1.contains("nobody was available to answer"), "{results:?}");
     let told = until("the trace to end", Duration::from_secs(10), || {
         let trace = workspace.nexus(&["trace", &request, "--json"]).json();
         (trace["status"] != "processing").then_some(trace)

@@ -151,7 +151,7 @@ fn t18_consent_is_bound_to_the_exact_command_and_folder() {
     let done = scripted.finish(&begun);
     assert!(
         done.results[0].contains("not done: run in")
-            && done.results[0].contains("the owner said no: use the mirror"),
+            && done.results[0].contains("the owner refused: use the mirror"),
         "{done:?}"
     );
     // Without the wish there is no question, and the denial says how to ask.
@@ -193,7 +193,7 @@ fn t19_a_run_that_read_a_page_stays_in_its_box() {
     );
     assert!(results[1].contains("[sandbox] The network is off"), "{results:?}");
     assert!(
-        results[2].contains("nobody was there to answer") && results[2].contains("/audit"),
+        results[2].contains("nobody was available to answer") && results[2].contains("/audit"),
         "{results:?}"
     );
     assert!(results[3].contains("not done: fetch"), "{results:?}");
@@ -210,7 +210,7 @@ fn t19_a_run_that_read_a_page_stays_in_its_box() {
         ["write", {"path": "plan.md", "content": "its own folder"}],
     ]));
     assert!(done.results[0].contains("[untrusted]"), "{done:?}");
-    assert!(done.results[1].contains("nobody was there to answer"), "{done:?}");
+    assert!(done.results[1].contains("nobody was available to answer"), "{done:?}");
     assert!(done.results[2].starts_with("made state/workspace/manager/plan.md"), "{done:?}");
     assert_eq!(scripted.workspace.file("state/user/USER.md"), "the owner's own words");
     // So is the next message of the owner, in whose view those words still are.

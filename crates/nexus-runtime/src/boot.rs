@@ -64,7 +64,7 @@ where
     let mut lock = steps.step("lock", || take_lock(&options.layout))?;
     let swept = nexus_maintenance::sweep(&options.layout, &options.trust_folder);
     if swept > 0 {
-        tracing::info!(swept, "temporary files of writes that never ended were removed");
+        tracing::info!(swept, "removed temporary files of interrupted writes");
     }
     let loaded = steps.step("config", || load(&options))?;
     let store = steps.step("databases", || {
@@ -74,7 +74,7 @@ where
     let outcome = run(&options, loaded, &store, &boot, &mut lock, &mut signals, steps, ready, serve).await;
     let end = if outcome.is_ok() { BootEnd::Clean } else { BootEnd::Failed };
     if let Err(error) = store.runtime().boot_ended(boot, end).await {
-        tracing::warn!(%error, "the end of this boot could not be noted");
+        tracing::warn!(%error, "end of this boot not recorded");
     }
     store.close().await;
     lock.release();
@@ -132,7 +132,7 @@ where
     let runtime = compose(options, loaded.settings, store, boot, owner, &processes, started);
     if let Err(problem) = runtime.apply_policies(&runtime.shared.agent_factory.settings()) {
         warnings.push(format!(
-            "{problem}; until it is mended the built-in policies hold and nobody but the owner gets in"
+            "{problem}; until it is repaired the built-in policies apply and only the owner has access"
         ));
     }
     warnings.extend(
@@ -148,7 +148,7 @@ where
     let active = runtime.shared.automations.load().await?;
     if !options.standing().is_trusted() {
         // A copied workspace brings rows of its own; only ours run until somebody vouches for the rest.
-        warnings.push("this workspace is not trusted here; `nexus trust` after a look at it".to_owned());
+        warnings.push("this workspace is not trusted; review it, then run `nexus trust`".to_owned());
     }
     steps.done("hooks", clock, format!("{active} active automations"));
     let clock = Instant::now();
@@ -201,7 +201,7 @@ fn load(options: &StartOptions) -> Result<Loaded, StartError> {
     let overrides = Overrides { flags: Vec::new(), environment: &options.environment };
     let loaded = config::load(&options.layout, options.standing(), &overrides)?;
     if let Err(error) = config::keep_last_good(&options.layout, &loaded.document) {
-        tracing::warn!(error = chain(&error), "the last good configuration could not be kept");
+        tracing::warn!(error = chain(&error), "last good configuration not saved");
     }
     Ok(loaded)
 }
@@ -218,7 +218,7 @@ async fn count_start(store: &Store) -> Result<u32, StoreError> {
 async fn hold_back(unready: u32, signals: &mut Signals) {
     let Some(over) = unready.checked_sub(TOLERATED_FAILURES) else { return };
     let pause = Duration::from_secs(1u64 << over.min(5)).min(MAX_BACK_OFF);
-    tracing::warn!(unready, ?pause, "the last starts never became ready; waiting before this one");
+    tracing::warn!(unready, ?pause, "the last starts never became ready; delaying this one");
     tokio::select! {
         () = tokio::time::sleep(pause) => {}
         _ = signals.next() => {}
@@ -256,10 +256,10 @@ fn check_credentials(options: &StartOptions) {
             Ok(checked) => {
                 for one in checked.iter().filter(|one| one.problem.is_some()) {
                     let reason = one.problem.as_deref().unwrap_or_default();
-                    tracing::warn!(credential = %one.reference, reason, "a credential gives no secret");
+                    tracing::warn!(credential = %one.reference, reason, "credential yields no secret");
                 }
             }
-            Err(error) => tracing::warn!(error = chain(&error), "credentials could not be looked at"),
+            Err(error) => tracing::warn!(error = chain(&error), "credentials not checked"),
         }
     });
 }
@@ -283,7 +283,7 @@ async fn take_up(runtime: &Runtime, store: &Store, processes: usize) -> Result<R
     broker.settle().await?;
     let restored = broker.end_restored().await?;
     if restored > 0 {
-        tracing::warn!(restored, "work that the backup held half done was ended; its history says so");
+        tracing::warn!(restored, "ended work that was in progress when the backup was made");
     }
     let traces = recovery::close_traces(store, broker).await?;
     let accepted = recovery::readmit(store, &runtime.shared.pipeline).await?;
@@ -328,7 +328,7 @@ async fn serve_until_stopped(
             }
         }
     }
-    tracing::info!("the daemon is stopping: running turns may end, nothing new is taken");
+    tracing::info!("stopping: waiting for running turns, accepting nothing new");
     runtime.set_phase(STOPPING);
     runtime.shared.bus.publish(None, BusBody::Stopping);
     runtime.shared.pipeline.drain().await;
@@ -369,12 +369,12 @@ pub(crate) async fn reload(runtime: &Runtime, options: &StartOptions) -> Result<
         .map(|problem| format!("{}: {}; {}", problem.key, problem.message, problem.fix))
         .collect();
     if let Err(problem) = runtime.apply_policies(&new) {
-        tracing::error!(problem, "the access policies stay as they were");
-        warnings.push(format!("{problem}; the policies stay as they were"));
+        tracing::error!(problem, "access policies not reloaded; keeping the old ones");
+        warnings.push(format!("{problem}; keeping the old policies"));
     }
     warnings.extend(runtime.shared.agent_factory.projects.take_settings(&new).err());
     for warning in &warnings {
-        tracing::warn!(warning, "the configuration was read again and is not all usable");
+        tracing::warn!(warning, "configuration reloaded; some values are not usable");
     }
     runtime.shared.redactor.register(new.runtime.auth.token.expose());
     runtime.shared.agent_factory.models.reload(&new);
@@ -385,16 +385,16 @@ pub(crate) async fn reload(runtime: &Runtime, options: &StartOptions) -> Result<
     runtime.shared.bus.publish(None, BusBody::ConfigReloaded);
     // Trust may have come meanwhile, and with it the owner's own automations.
     runtime.shared.automations.load_later();
-    tracing::info!("the configuration was read again");
+    tracing::info!("configuration reloaded");
     // Whatever the rows say, a token opens nothing under another owner's token; this only makes it last.
     if let Err(error) = runtime.note_owner_token().await {
-        tracing::error!(%error, "tokens that were given out under the old owner's token could not be marked as ended");
+        tracing::error!(%error, "tokens issued under the old owner's token not marked as revoked");
     }
     Ok(())
 }
 
 async fn reload_on_signal(runtime: &Runtime, options: &StartOptions) {
     if let Err(error) = reload(runtime, options).await {
-        tracing::error!(error = chain(&error), hint = ?error.hint(), "the new configuration is invalid; the old one stays");
+        tracing::error!(error = chain(&error), hint = ?error.hint(), "new configuration invalid; keeping the old one");
     }
 }

@@ -84,7 +84,7 @@ impl Runtime {
             | Method::EventsUnsubscribe
             | Method::Metrics
             | Method::Mcp => {
-                Err(invalid(format!("{} belongs to a connection of its own kind", method.entry().name)))
+                Err(invalid(format!("{} is only available on a WebSocket", method.entry().name)))
             }
             Method::Health => {
                 nothing(params)?;
@@ -287,7 +287,7 @@ fn nothing(params: Option<Value>) -> Result<(), RuntimeError> {
 
 fn shown(value: &impl Serialize) -> Result<Value, RuntimeError> {
     serde_json::to_value(value).map_err(|error| RuntimeError::Store {
-        message: format!("the answer is no JSON: {error}"),
+        message: format!("the answer is not valid JSON: {error}"),
         hint: None,
     })
 }
@@ -297,7 +297,7 @@ pub(crate) fn shown_as<T: DeserializeOwned + Serialize>(
     value: &impl Serialize,
 ) -> Result<Value, RuntimeError> {
     let typed: T = serde_json::from_value(shown(value)?).map_err(|error| RuntimeError::Store {
-        message: format!("the answer is not of its type: {error}"),
+        message: format!("the answer does not have the expected form: {error}"),
         hint: None,
     })?;
     shown(&typed)
@@ -307,7 +307,7 @@ fn rows(asked: Option<usize>) -> Result<usize, RuntimeError> {
     match asked {
         None => Ok(LISTED),
         Some(limit @ 1..=MAX_LISTED) => Ok(limit),
-        Some(limit) => Err(invalid(format!("limit is {limit} and must lie between 1 and {MAX_LISTED}"))),
+        Some(limit) => Err(invalid(format!("limit is {limit} and must be between 1 and {MAX_LISTED}"))),
     }
 }
 

@@ -19,9 +19,9 @@ const IDLE: Duration = Duration::from_secs(300);
 pub(crate) async fn keep(memory: Memory, beside: Beside, stopping: CancellationToken) {
     match memory.finish_forgetting(&beside).await {
         Ok(0) => {}
-        Ok(count) => tracing::info!(count, "forgetting that was cut off is done"),
+        Ok(count) => tracing::info!(count, "completed interrupted forgetting"),
         // The note stays; the next start or the next `forget` tries again.
-        Err(error) => tracing::error!(%error, "forgetting that was cut off could not be completed"),
+        Err(error) => tracing::error!(%error, "interrupted forgetting not completed"),
     }
     if let Err(error) = catch_up(&memory, &stopping).await {
         // Words still find everything; the next question tries again.

@@ -52,7 +52,7 @@ impl ToolSockets for ToolCommands {
             let served = commands.runtime.clone();
             served.spawn(async move {
                 if let Err(error) = commands.serve(ours, provenance).await {
-                    tracing::debug!(%error, "a tool call's socket ended");
+                    tracing::debug!(%error, "socket of a tool call ended");
                 }
             });
             Ok(theirs)
@@ -75,7 +75,7 @@ impl ToolCommands {
             let reply = match serde_json::from_slice::<RunRequest>(&line) {
                 _ if !whole => failed(&format!("the request is longer than {MAX_LINE_LEN} bytes"), None),
                 Ok(request) => self.run(&request.arguments, provenance).await,
-                Err(error) => failed(&format!("the request is not readable: {error}"), None),
+                Err(error) => failed(&format!("the request cannot be read: {error}"), None),
             };
             let mut answer = serde_json::to_vec(&reply).map_err(io::Error::other)?;
             answer.push(b'\n');
@@ -99,7 +99,8 @@ impl ToolCommands {
             _ => failed(
                 &format!("`nexus {}` is not available inside a tool call", words.join(" ")),
                 Some(
-                    "status, skills list|use, credential scan|list and memory recall|add are; for the rest ask the owner to run it in a terminal",
+                    "status, skills list|use, credential scan|list and memory recall|add are; for anything else, ask \
+                     the owner to run it in a terminal",
                 ),
             ),
         }
@@ -109,7 +110,7 @@ impl ToolCommands {
         let known = ["--json", "--deep", "--import", "--yes"];
         if let Some(unknown) = flags.iter().find(|flag| !known.contains(flag)) {
             return failed(
-                &format!("credential scan has no {unknown}"),
+                &format!("credential scan has no option {unknown}"),
                 Some("use --deep, --import, --yes, --json"),
             );
         }
@@ -166,7 +167,7 @@ impl ToolCommands {
                     Err(error) => failed(&chain(&error), None),
                 }
             }
-            Ok(_) => failed(&format!("no skill {name}"), Some("`nexus skills list` shows what there is")),
+            Ok(_) => failed(&format!("no skill {name}"), Some("`nexus skills list` shows the existing ones")),
             Err(error) => failed(&chain(&error), None),
         }
     }

@@ -33,7 +33,7 @@ impl Runtime {
         let state = self.shared.root.join("state");
         let state = std::fs::canonicalize(&state).unwrap_or(state);
         if opened.root().is_some_and(|root| root.starts_with(&state)) {
-            return Err(invalid("the workspace's own state is no project"));
+            return Err(invalid("the workspace's own state is not a project"));
         }
         let mut kept = self.shared.control.tool_sources.0.lock().unwrap_or_else(PoisonError::into_inner);
         let known = kept.iter().position(|known| known.root() == opened.root());

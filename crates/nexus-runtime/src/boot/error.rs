@@ -11,7 +11,7 @@ pub enum StartError {
     #[error("no workspace at {}", .0.display())]
     NoWorkspace(PathBuf),
     /// A daemon already runs here.
-    #[error("a daemon already runs for this workspace{}", .0.map(|pid| format!(", process {pid}")).unwrap_or_default())]
+    #[error("a daemon is already running for this workspace{}", .0.map(|pid| format!(", process {pid}")).unwrap_or_default())]
     AlreadyRunning(Option<u32>),
     /// The lock file is unusable.
     #[error(transparent)]
@@ -45,13 +45,14 @@ impl StartError {
     /// Returns what a person can do about it.
     pub fn hint(&self) -> Option<String> {
         match self {
-            Self::NoWorkspace(path) => Some(format!("`nexus init --workspace {}` makes one", path.display())),
-            Self::AlreadyRunning(_) => Some("`nexus stop` ends it; `nexus up` talks to it".to_owned()),
+            Self::NoWorkspace(path) => Some(format!("`nexus init --workspace {}` creates one", path.display())),
+            Self::AlreadyRunning(_) => Some("`nexus stop` stops it; `nexus up` attaches to it".to_owned()),
             Self::Lock(_) => Some("check the owner and permissions of the workspace's state folder".to_owned()),
             Self::Config(error) => Some(error.hint()),
             Self::Store(error) => error.hint(),
             Self::PortTaken { .. } => Some(
-                "`--port N` uses another one once; `nexus config set runtime.port N` for good; `--port 0` picks a free one"
+                "`--port N` uses another one this time, `nexus config set runtime.port N` permanently; `--port 0` \
+                 picks a free one"
                     .to_owned(),
             ),
             Self::Listen { .. } => Some("`--port N` uses another one".to_owned()),

@@ -88,7 +88,9 @@ impl Runtime {
         let asked =
             approvals.show(&answer.id).await?.ok_or_else(|| missing("permission request", &answer.id))?;
         if asked.new.requester == caller.name() && caller.kind() != "owner" {
-            return Err(RuntimeError::Forbidden { reason: "nobody answers their own question".to_owned() });
+            return Err(RuntimeError::Forbidden {
+                reason: "requests cannot be answered by whoever made them".to_owned(),
+            });
         }
         let reason = answer.reason.map(|reason| self.redact(&reason));
         let questions = &self.shared.questions;
@@ -172,7 +174,7 @@ fn grant_view(grant: GrantRow) -> GrantView {
 fn approval_problem(error: ApprovalError) -> RuntimeError {
     let hint = match &error {
         ApprovalError::OnlyOnce => Some("approve it without --for"),
-        ApprovalError::Settled(_) => Some("`nexus approvals list --all` shows what became of it"),
+        ApprovalError::Settled(_) => Some("`nexus approvals list --all` shows its outcome"),
         ApprovalError::TooMany => Some("answer some of them first: `nexus approvals list`"),
         ApprovalError::Invalid(_) | ApprovalError::Missing(_) | ApprovalError::Store(_) => None,
     };

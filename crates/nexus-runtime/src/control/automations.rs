@@ -18,7 +18,7 @@ use crate::{Runtime, RuntimeError};
 impl Runtime {
     pub(super) async fn automation_switch(&self, named: Named, on: bool) -> Result<Value, RuntimeError> {
         let status = if on { AutomationStatus::Active } else { AutomationStatus::Disabled };
-        let reason = (!on).then_some("switched off by its owner");
+        let reason = (!on).then_some("disabled by the owner");
         if !self.shared.store.runtime().set_automation_status(&named.id, status, reason).await? {
             return Err(missing("automation", named.id));
         }
@@ -46,7 +46,7 @@ impl Runtime {
         if found.definition.bundled {
             return Err(RuntimeError::Invalid {
                 message: format!("{} comes with Nexus and cannot be removed", named.id),
-                hint: Some("automations.disable switches it off for good".to_owned()),
+                hint: Some("automations.disable disables it permanently".to_owned()),
             });
         }
         let removed = self.shared.store.runtime().remove_automation(&named.id).await?;
@@ -61,7 +61,7 @@ impl Runtime {
         let is_ours = found.definition.script_path.starts_with("builtin:");
         if !is_ours && !self.shared.control.options.standing().is_trusted() {
             return Err(RuntimeError::Forbidden {
-                reason: "this workspace is not trusted here, so its programs are not run".to_owned(),
+                reason: "this workspace is not trusted, so its programs are not run".to_owned(),
             });
         }
         let started = Instant::now();
@@ -99,7 +99,7 @@ pub fn sample(data: Option<Value>) -> Occasion {
 fn read(wanted: AutomationRegister) -> Result<Registration, RuntimeError> {
     let hook_point = HookPoint::parse(&wanted.hook_point).ok_or_else(|| {
         let names: Vec<&str> = HookPoint::ALL.iter().map(|hook| hook.as_str()).collect();
-        invalid(format!("there is no hook point {:?}; there are {}", wanted.hook_point, names.join(", ")))
+        invalid(format!("there is no hook point {:?}; use one of {}", wanted.hook_point, names.join(", ")))
     })?;
     Ok(Registration {
         name: wanted.name,

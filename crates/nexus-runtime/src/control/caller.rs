@@ -97,7 +97,7 @@ impl Runtime {
                 Caller::given(holder.id, holder.scopes.list(), holder.expires_at)
             }),
             Err(error) => {
-                tracing::warn!(%error, "a token could not be looked up");
+                tracing::warn!(%error, "token lookup failed");
                 None
             }
         }

@@ -51,9 +51,11 @@ impl Runtime {
             }
             Shortening::Nothing { why } => answer(None, Some(why)),
             // The owner's conversation is there before its first word.
-            Shortening::Unknown if is_own => answer(None, Some("nothing was said there yet".to_owned())),
+            Shortening::Unknown if is_own => {
+                answer(None, Some("nothing has been said in that session yet".to_owned()))
+            }
             Shortening::Unknown => Err(missing("session", session.as_str())),
-            Shortening::Stopped => Err(invalid("it was stopped before it was done; nothing was changed")),
+            Shortening::Stopped => Err(invalid("it was stopped before it finished; nothing was changed")),
             Shortening::Refused { reason } => Err(invalid(reason)),
             Shortening::Stopping => Err(RuntimeError::NotServing { state: "stopping" }),
         }
@@ -64,10 +66,8 @@ impl Runtime {
         match self.shared.broker.undo_compaction(&id).await? {
             Undone::Done(compaction) => shown(&compaction_view(*compaction)),
             Undone::Unknown => Err(missing("compaction", &named.id)),
-            Undone::Already => Err(invalid("it was taken back before".to_owned())),
-            Undone::BuiltUpon(later) => {
-                Err(invalid(format!("a later one builds on it; take back {later} first")))
-            }
+            Undone::Already => Err(invalid("it has already been undone".to_owned())),
+            Undone::BuiltUpon(later) => Err(invalid(format!("a later one builds on it; undo {later} first"))),
         }
     }
 }

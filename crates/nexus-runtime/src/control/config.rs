@@ -45,12 +45,12 @@ impl Runtime {
         if let Some(key) = values.keys().find(|key| config::is_owner_only(key) && !caller.is_owner()) {
             let key: String = key.chars().take(SHOWN_KEY).collect();
             let reason =
-                format!("{} is changed by the owner alone, with their own token", visible::line(&key));
+                format!("{} can only be changed by the owner, with their own token", visible::line(&key));
             self.refuse(caller, Method::ConfigPatch, &reason);
             return Err(RuntimeError::Forbidden { reason });
         }
         if values.is_empty() || values.len() > MAX_KEYS {
-            return Err(invalid(format!("a patch names 1 to {MAX_KEYS} keys")));
+            return Err(invalid(format!("a patch must name 1 to {MAX_KEYS} keys")));
         }
         let _editing = self.shared.control.editing.lock().await;
         let layout = &self.shared.control.options.layout;
@@ -70,7 +70,7 @@ impl Runtime {
                 for key in done {
                     let old = before.get(key).cloned().unwrap_or(Value::Null);
                     if let Err(error) = config::set(layout, key, old) {
-                        tracing::error!(key, %error, "a half-made change could not be taken back");
+                        tracing::error!(key, %error, "partial configuration change not reverted");
                     }
                 }
                 return Err(config_problem(&error));

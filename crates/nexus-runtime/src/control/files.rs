@@ -67,13 +67,14 @@ impl Runtime {
         let name = known(place.files, &set.file)?;
         let size = u64::try_from(set.content.len()).unwrap_or(u64::MAX);
         if size > MAX_LEN {
-            return Err(invalid(format!("a file has at most {MAX_LEN} bytes")));
+            return Err(invalid(format!("a file may have at most {MAX_LEN} bytes")));
         }
         if self.redact(&set.content) != set.content {
             return Err(RuntimeError::Invalid {
-                message: "the text holds something that looks like a secret".to_owned(),
+                message: "the text contains something that looks like a secret".to_owned(),
                 hint: Some(
-                    "identity files reach every prompt; `nexus credential add` keeps secrets".to_owned(),
+                    "identity files are part of every prompt; store secrets with `nexus credential add`"
+                        .to_owned(),
                 ),
             });
         }
@@ -119,7 +120,7 @@ impl Place {
 
 fn known(names: &'static [&'static str], asked: &str) -> Result<&'static str, RuntimeError> {
     names.iter().find(|name| **name == asked).copied().ok_or_else(|| RuntimeError::Forbidden {
-        reason: format!("only identity files can be reached here: {}", names.join(", ")),
+        reason: format!("only identity files are available here: {}", names.join(", ")),
     })
 }
 

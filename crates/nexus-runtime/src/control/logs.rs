@@ -14,7 +14,7 @@ const MAX_LOOK_LEN: u64 = 256 * 1024;
 impl Runtime {
     pub(super) async fn logs_tail(&self, lines: usize) -> Result<Value, RuntimeError> {
         if lines == 0 || lines > MAX_LISTED {
-            return Err(invalid(format!("lines must lie between 1 and {MAX_LISTED}")));
+            return Err(invalid(format!("lines must be between 1 and {MAX_LISTED}")));
         }
         let path = self.shared.control.options.layout.log_file();
         let read = tokio::task::spawn_blocking(move || last(&path)).await;

@@ -70,7 +70,7 @@ impl Runtime {
     async fn usage_rows(&self, of: UsageOf) -> Result<(String, String, Vec<UsageRow>), RuntimeError> {
         let days = of.days.unwrap_or(DAYS);
         if !(1..=MAX_DAYS).contains(&days) {
-            return Err(invalid(format!("days must lie between 1 and {MAX_DAYS}")));
+            return Err(invalid(format!("days must be between 1 and {MAX_DAYS}")));
         }
         let now = Timestamp::now();
         let back = Duration::from_secs(u64::from(days - 1) * 24 * 3600);

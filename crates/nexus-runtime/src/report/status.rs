@@ -151,7 +151,7 @@ pub fn status(request: &StatusRequest<'_>) -> Result<StatusReport, FileError> {
     let waiting = approvals.as_ref().map_or(0, |approvals| approvals.waiting);
     let mut suggestions = suggestions(&runtime, &stage, trust, credentials.total);
     if waiting > 0 {
-        suggestions.push("`nexus approvals list` shows what waits for your consent".to_owned());
+        suggestions.push("`nexus approvals list` shows what is waiting for your consent".to_owned());
     }
     let model = if runtime.running { None } else { model_next(layout, settings, trust) };
     Ok(StatusReport {
@@ -207,18 +207,18 @@ pub fn identity(layout: &Layout, settings: &Settings) -> Result<IdentityReport, 
 fn suggestions(daemon: &Daemon, stage: &Onboarding, trust: Trust, credentials: usize) -> Vec<String> {
     let mut suggestions = Vec::new();
     if !trust.is_trusted() {
-        suggestions.push("this workspace was not made here: look at it, then `nexus trust`".to_owned());
+        suggestions.push("this workspace was not created here: review it, then run `nexus trust`".to_owned());
     }
     if !stage.missing().is_empty() {
         let missing = stage.missing().join(", ");
         suggestions.push(format!(
-            "the introduction is not finished: {missing} is missing; the next message goes on"
+            "the introduction is not finished: {missing} is missing; the next message continues it"
         ));
     }
     if stage.is_needed() {
         suggestions.push("`nexus up` starts the first conversation".to_owned());
     } else if !daemon.running {
-        suggestions.push("`nexus up` starts the daemon and talks to it".to_owned());
+        suggestions.push("`nexus up` starts the daemon and opens a conversation".to_owned());
     }
     if credentials == 0 {
         suggestions.push("`nexus credential scan` looks for keys in the environment".to_owned());

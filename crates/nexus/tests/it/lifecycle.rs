@@ -210,7 +210,7 @@ fn a_hangup_rereads_the_configuration_and_keeps_the_old_one_when_it_is_bad() {
     assert!(!opens(daemon.token()), "the old token still opens");
     workspace.write("state/config.json", "{ not json");
     daemon.signal(Signal::HUP);
-    until("the refusal is logged", SOON, || daemon.log().contains("the old one stays").then_some(()));
+    until("the refusal is logged", SOON, || daemon.log().contains("keeping the old one").then_some(()));
     assert!(opens(&renewed), "the configuration before the bad one is no longer in force");
     daemon.stop();
 }

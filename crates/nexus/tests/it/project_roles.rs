@@ -127,7 +127,7 @@ impl Shop {
 
     /// Has the daemon read its configuration again, and waits for that.
     fn reload(&self) {
-        let times = || self.daemon.log().matches("the configuration was read again\"").count();
+        let times = || self.daemon.log().matches("configuration reloaded\"").count();
         let before = times();
         self.workspace.nexus(&["config", "reload"]).ok();
         until("the configuration is read", Duration::from_secs(20), || (times() > before).then_some(()));

@@ -217,21 +217,30 @@ fn ci_runs_the_command_of_the_readme() {
 }
 
 #[test]
-fn each_decision_has_its_own_number() {
-    let mut numbers = BTreeSet::new();
+fn decisions_are_numbered_without_holes() {
+    let mut numbers = Vec::new();
     for path in all_files() {
         let Some(name) = path.strip_prefix("docs/decisions/").filter(|name| *name != "README.md") else {
             continue;
         };
-        let (number, _) = name.split_once('-').unwrap_or_default();
-        let is_number = number.len() == 4 && number.bytes().all(|byte| byte.is_ascii_digit());
-        assert!(is_number, "docs/decisions/{name} should begin with four digits");
-        assert!(
-            numbers.insert(number.to_owned()),
-            "docs/decisions/{name} has the number of another decision"
-        );
+        let number = name.split_once('-').and_then(|(digits, _)| digits.parse::<usize>().ok());
+        let number = number.unwrap_or_else(|| panic!("docs/decisions/{name} should begin with four digits"));
+        assert!(name.starts_with(&format!("{number:04}-")), "docs/decisions/{name} should begin with four digits");
+        let text = read(&path);
+        assert!(text.starts_with(&format!("# {number}. ")), "{path} should be titled with its number");
+        numbers.push(number);
     }
-    assert!(!numbers.is_empty(), "no decision is written down");
+    numbers.sort_unstable();
+    assert_eq!(numbers, (1..=numbers.len()).collect::<Vec<_>>());
+}
+
+#[test]
+fn every_route_is_in_the_documentation() {
+    let page = read("docs/control-plane.md");
+    for route in nexus_server::routes() {
+        let (verb, path) = (route.verb, route.path);
+        assert!(page.contains(&format!("| `{verb} {path}")), "docs/control-plane.md lacks {verb} {path}");
+    }
 }
 
 #[test]

@@ -8,6 +8,7 @@ use clap::{Parser, Subcommand};
 mod bench;
 mod check;
 mod command;
+mod configuration;
 mod conversation;
 mod disk;
 mod distill;
@@ -36,6 +37,8 @@ enum Task {
     Check,
     /// Writes the JSON Schemas of the wire to `schemas/`.
     Schemas,
+    /// Writes the configuration reference to `docs/configuration.md`.
+    Configuration,
     /// Writes the manual pages to `docs/man/`.
     Manual {
         /// Program to ask instead of a fresh debug build.
@@ -70,6 +73,7 @@ fn main() -> Result<()> {
     match Arguments::parse().task {
         Task::Check => check::run_all(),
         Task::Schemas => schemas::write(),
+        Task::Configuration => configuration::write(),
         Task::Manual { binary } => manual::write(binary.as_deref()),
         Task::DistillEmbedder(options) => distill::run(&options),
         Task::CountTokens(options) => distill::frequency::run(&options),

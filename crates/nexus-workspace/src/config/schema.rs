@@ -2,7 +2,12 @@
 
 use serde_json::{Map, Value, json};
 
-use super::field::{FIELDS, Field, Kind};
+use super::field::{ChangedBy, FIELDS, Field, Kind, Needs};
+
+/// Says of a key that a token with `control.config.admin` may not change it.
+const OWNER_ONLY: &str = "x-owner-only";
+/// Says of a key that it is ignored in a workspace that is not trusted.
+const NEEDS_TRUST: &str = "x-needs-trust";
 
 /// Renders the JSON Schema (draft 2020-12) of `state/config.json`.
 pub fn schema() -> String {
@@ -62,6 +67,12 @@ fn leaf(field: &Field) -> Value {
         map.insert("description".into(), json!(field.about));
         if let Some(default) = field.unset.value() {
             map.insert("default".into(), default);
+        }
+        if field.changed_by == ChangedBy::Owner {
+            map.insert(OWNER_ONLY.into(), json!(true));
+        }
+        if field.needs == Needs::Trust {
+            map.insert(NEEDS_TRUST.into(), json!(true));
         }
     }
     schema

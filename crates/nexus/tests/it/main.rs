@@ -13,6 +13,7 @@ mod chat_from_a_pipe;
 mod commands_without_a_sandbox;
 mod config_admin_is_not_the_owner;
 mod config_command;
+mod configuration_is_current;
 mod consent_shows_everything;
 mod crash_sweep;
 mod crash_sweep_with_tools;

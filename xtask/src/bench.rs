@@ -14,6 +14,7 @@ mod memory;
 mod model;
 mod sessions;
 mod start;
+mod store;
 mod stream;
 mod turn;
 
@@ -30,6 +31,8 @@ pub(crate) enum Bench {
     Stream(Options),
     /// Recall, the embedder and what a fact takes, on one core.
     Memory,
+    /// The six databases alone: opening, writing, reading and grouped commits.
+    Store,
     /// Everything.
     All(Options),
 }
@@ -62,6 +65,7 @@ pub(crate) fn run(bench: &Bench) -> Result<()> {
         Bench::Sessions(options) => (options, &[sessions::measure]),
         Bench::Stream(options) => (options, &[stream::measure]),
         Bench::Memory => return memory::run(),
+        Bench::Store => return store::run(),
         Bench::All(options) => {
             (options, &[start::measure, turn::measure, stream::measure, sessions::measure])
         }

@@ -31,7 +31,8 @@ pub(crate) fn page(schema: &Value) -> String {
     for (section, content) in sorted(&schema["properties"]) {
         let mut rows = Vec::new();
         collect(section, content, &mut rows);
-        let _ = write!(page, "\n## {section}\n\n| key | value | default | effect | |\n|---|---|---|---|---|\n");
+        let _ =
+            write!(page, "\n## {section}\n\n| key | value | default | effect | |\n|---|---|---|---|---|\n");
         for row in rows {
             page.push_str(&row);
         }
@@ -74,7 +75,8 @@ fn row(key: &str, schema: &Value) -> String {
 /// Describes the values that a key accepts.
 fn kind(schema: &Value) -> String {
     if let Some(words) = schema["enum"].as_array() {
-        let words: Vec<String> = words.iter().filter_map(Value::as_str).map(|word| format!("`{word}`")).collect();
+        let words: Vec<String> =
+            words.iter().filter_map(Value::as_str).map(|word| format!("`{word}`")).collect();
         return words.join(", ");
     }
     let range = match (schema.get("minimum"), schema.get("maximum")) {

@@ -11,7 +11,6 @@ mod copies;
 mod disk;
 mod events;
 mod facts;
-mod figures;
 mod killed;
 mod opening;
 mod people;

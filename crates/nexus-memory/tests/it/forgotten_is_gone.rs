@@ -1,7 +1,7 @@
 use std::path::Path;
 
 use nexus_base::file::{self, Durability};
-use nexus_base::id::RequestId;
+use nexus_base::id::{FactId, RequestId};
 use nexus_memory::{Beside, MemoryError, Provenance, RecallRequest};
 use nexus_store::events::{InboxOutcome, NewEvent};
 use nexus_store::identity::OWNER_ID;
@@ -108,6 +108,9 @@ async fn a_forgotten_source_is_in_no_file_any_more() {
 /// Variable that turns this binary's test below into the process that is killed.
 const CHILD: &str = "NEXUS_MEMORY_FORGETTING_CHILD";
 
+/// Begins the id of a fact that is forgotten without its source.
+const FACT_ALONE: &str = "fact:";
+
 /// Every place at which forgetting commits something.
 const PLACES: [&str; 10] = [
     "forget.noted",
@@ -144,8 +147,37 @@ async fn child_forgets() {
     let (id, folder) = told.split_once('\n').unwrap();
     let folder = Path::new(folder);
     let store = nexus_store::Store::open(&folder.join("data"), nexus_store::OpenMode::ReadWrite).unwrap();
+    let memory = nexus_memory::Memory::new(&store);
+    if let Some(fact) = id.strip_prefix(FACT_ALONE) {
+        memory.forget_fact(FactId::new(fact)).await.unwrap();
+        return;
+    }
     let beside = Beside { folder: folder.join("logs"), except: Vec::new() };
-    nexus_memory::Memory::new(&store).forget_source(id, &beside).await.unwrap();
+    memory.forget_source(id, &beside).await.unwrap();
+}
+
+#[tokio::test]
+async fn a_fact_whose_forgetting_was_cut_off_leaves_no_vector() {
+    let folder = tempfile::tempdir().unwrap();
+    let data = folder.path().join("data");
+    nexus_store::Store::create(&data).unwrap();
+    let open = || nexus_store::Store::open(&data, nexus_store::OpenMode::ReadWrite).unwrap();
+    let store = open();
+    store.identity().seed_owner().await.unwrap();
+    let memory = nexus_memory::Memory::new(&store);
+    let added = memory.learn(owner_says("I live in Quarantania.", None)).await.unwrap().added;
+    memory.catch_up(100).await.unwrap();
+    let id = added[0].to_string();
+    store.close().await;
+    assert!(dies_at("forget.fact_removed", folder.path(), &format!("{FACT_ALONE}{id}")));
+
+    let store = open();
+    let beside = Beside { folder: folder.path().join("logs"), except: Vec::new() };
+    nexus_memory::Memory::new(&store).finish_forgetting(&beside).await.unwrap();
+    assert!(store.memory().fact(FactId::new(id)).await.unwrap().is_none());
+    assert_eq!(store.unfinished_forgetting().await.unwrap(), []);
+    store.close().await;
+    assert_eq!(files_with(folder.path(), "quarantania"), Vec::<String>::new());
 }
 
 #[tokio::test]

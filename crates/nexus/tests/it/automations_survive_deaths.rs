@@ -2,9 +2,11 @@
 //! there, and what they learn is never half written.
 
 use std::os::unix::fs::PermissionsExt;
+use std::os::unix::process::ExitStatusExt as _;
 use std::time::Duration;
 
 use nexus_base::failpoint::VARIABLE;
+use nexus_base::id::EventId;
 use nexus_store::{OpenMode, Store};
 use nexus_testkit::model::{ModelServer, Reply, Wire};
 use nexus_testkit::{Daemon, DaemonOptions, Run, Workspace, until};
@@ -223,4 +225,50 @@ fn forgetting_and_episodes_that_a_death_cut_off_are_completed() {
     for word in ["quarantania", "wolfgangson"] {
         assert_eq!(files_with(workspace.root(), word), Vec::<String>::new());
     }
+}
+
+#[test]
+fn a_death_beside_a_command_runs_it_and_logs_it_once() {
+    for place in ["automation.ran", "automation.command_logged"] {
+        let workspace = onboarded();
+        let body = json!({"message": "run `echo once >> deaths.txt`", "idempotencyKey": place});
+        match Daemon::try_start(&workspace, &DaemonOptions::dying_at(place)) {
+            Ok(daemon) => {
+                daemon.post("/api/chat", &body);
+                daemon.wait_for_end(LONG);
+            }
+            // An automation that runs at the start died before anything was said.
+            Err(failure) => assert_eq!(failure.status.and_then(|status| status.signal()), Some(9), "{place}"),
+        }
+        let daemon = Daemon::start(&workspace, &DaemonOptions::default());
+        let accepted = daemon.post("/api/chat", &body).json();
+        let request = accepted["requestId"].as_str().unwrap_or_else(|| panic!("{place}: {accepted}"));
+        let waited = daemon.get(&format!("/api/chat/wait?request={request}&timeoutMs=30000")).json();
+        assert_eq!(waited["quiescent"], true, "{place}: {waited}");
+        daemon.stop();
+        assert_eq!(workspace.file("home/deaths.txt"), "once\n", "{place}");
+        let logged = workspace.file("state/logs/commands.jsonl");
+        assert_eq!(logged.matches("deaths.txt").count(), 1, "{place}: {logged}");
+        // No run of an automation stays open.
+        let runs = workspace.nexus(&["automation", "invocations", "--json"]).json();
+        assert!(!runs.to_string().contains("\"running\""), "{place}: {runs}");
+    }
+}
+
+#[test]
+fn a_death_after_an_episode_was_stored_stores_it_once() {
+    let workspace = onboarded();
+    let daemon = Daemon::start(&workspace, &DaemonOptions::dying_at("automation.episode"));
+    let event = EventId::new(say(&daemon, "My sister Grace lives in Lisbon."));
+    assert_eq!(daemon.stop().signal(), Some(9), "the stop closes the episode");
+    let without = || {
+        let store = Store::open(&workspace.path("state/data"), OpenMode::ReadOnly).unwrap();
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        runtime.block_on(store.memory().without_episode(vec![event.clone()])).unwrap()
+    };
+    assert_eq!(without(), [], "it was on disk before the death");
+    let daemon = Daemon::start(&workspace, &DaemonOptions::default());
+    assert!(!daemon.log().contains("processing unfinished episodes"), "{}", daemon.log());
+    daemon.stop();
+    assert_eq!(without(), []);
 }

@@ -225,7 +225,10 @@ fn decisions_are_numbered_without_holes() {
         };
         let number = name.split_once('-').and_then(|(digits, _)| digits.parse::<usize>().ok());
         let number = number.unwrap_or_else(|| panic!("docs/decisions/{name} should begin with four digits"));
-        assert!(name.starts_with(&format!("{number:04}-")), "docs/decisions/{name} should begin with four digits");
+        assert!(
+            name.starts_with(&format!("{number:04}-")),
+            "docs/decisions/{name} should begin with four digits"
+        );
         let text = read(&path);
         assert!(text.starts_with(&format!("# {number}. ")), "{path} should be titled with its number");
         numbers.push(number);

@@ -25,7 +25,7 @@ use self::extract::head_and_tail;
 /// Turns at the end that are always sent whole.
 const KEPT_TURNS: usize = 3;
 /// Results shorter than this are never shortened, in bytes.
-const LEAST_RESULT: usize = 4_000;
+const MIN_RESULT_LEN: usize = 4_000;
 /// Said of what was left out when it is kept nowhere else.
 const IN_THE_LEDGER: &str = "the full text is in the ledger";
 /// Tokens kept free for the reply and for the results of its calls.
@@ -195,7 +195,7 @@ fn trim_results(
         })
         .flatten()
         .filter_map(|call| call.result.as_ref().map(|(text, _)| (text.len(), call.id.clone())))
-        .filter(|(length, _)| *length >= LEAST_RESULT)
+        .filter(|(length, _)| *length >= MIN_RESULT_LEN)
         .collect();
     candidates.sort_by_key(|(length, _)| std::cmp::Reverse(*length));
     let mut trimmed = 0;
@@ -204,7 +204,7 @@ fn trim_results(
             break;
         }
         let shortened = past.shorten_result(current, &id, |text| {
-            head_and_tail(text, LEAST_RESULT / 2, &whereabouts(work.artifacts, text))
+            head_and_tail(text, MIN_RESULT_LEN / 2, &whereabouts(work.artifacts, text))
         });
         let Some(text) = shortened else { continue };
         *bytes = bytes.saturating_sub(length.saturating_sub(text.len()));

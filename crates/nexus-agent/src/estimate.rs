@@ -9,7 +9,7 @@ use nexus_protocol::tool::ToolSpec;
 /// code and JSON three; guessing low makes room early rather than late.
 const FIRST_GUESS: u64 = 3_500;
 /// What a provider's count can teach at most; anything else is a misunderstanding.
-const LEAST: u64 = 1_000;
+const MIN_COUNT: u64 = 1_000;
 const MAX_COUNT: u64 = 8_000;
 /// A count is believed between these, and with so many tokens more that only the provider sees: instructions of its
 /// own before the request, reasoning before the reply.
@@ -64,7 +64,7 @@ fn seen(bytes: usize, tokens: u64) -> Option<u64> {
     if tokens < 100 {
         return None;
     }
-    Some((u64::try_from(bytes).ok()?.saturating_mul(1_000) / tokens).clamp(LEAST, MAX_COUNT))
+    Some((u64::try_from(bytes).ok()?.saturating_mul(1_000) / tokens).clamp(MIN_COUNT, MAX_COUNT))
 }
 
 /// Returns what a call counts as: what the provider says, and our own estimate where it says nothing or something that

@@ -10,7 +10,7 @@ use nexus_base::task::Tasks;
 use tokio_util::sync::CancellationToken;
 
 /// However busy things are, nothing waits longer than this many times the quiet that is asked for.
-const PATIENCE: u32 = 20;
+const MAX_POSTPONEMENTS: u32 = 20;
 
 /// Knows when something last happened.
 pub struct Quiet {
@@ -51,7 +51,7 @@ impl Quiet {
         loop {
             let wanted = milliseconds((self.wanted)());
             let last = self.last.load(Ordering::Relaxed);
-            let until = (last + wanted).min(begun + wanted.saturating_mul(u64::from(PATIENCE)));
+            let until = (last + wanted).min(begun + wanted.saturating_mul(u64::from(MAX_POSTPONEMENTS)));
             let left = until.saturating_sub(self.now());
             if left == 0 {
                 return !self.stopping.is_cancelled();

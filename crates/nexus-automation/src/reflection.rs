@@ -24,7 +24,7 @@ use crate::verdict::Verdict;
 /// Longest a reflection may take.
 const LIMIT: Duration = Duration::from_secs(120);
 /// How much of what was asked and given is shown to it.
-const SHOWN: usize = 4_000;
+const MAX_SHOWN_LEN: usize = 4_000;
 /// How much of a search in vain is noted.
 const NOTED: usize = 160;
 /// From this size on a file is to be written anew and shorter.
@@ -178,7 +178,7 @@ fn note_miss(home: &Home, asked: &str) {
 /// Returns what a reflection is asked.
 pub(crate) fn question(home: &Home, happened: &Happened) -> String {
     let gave = match (&happened.gave, happened.missed) {
-        (Some(gave), _) => format!("You returned:\n{}", shorten(gave, SHOWN)),
+        (Some(gave), _) => format!("You returned:\n{}", shorten(gave, MAX_SHOWN_LEN)),
         (None, true) => "You searched and found nothing.".to_owned(),
         (None, false) => "You returned nothing.".to_owned(),
     };
@@ -187,7 +187,7 @@ pub(crate) fn question(home: &Home, happened: &Happened) -> String {
          Think about how it went and keep what will help you do better next time. Your folder is your task folder; \
          you may change {}. Write one short line per lesson; change an existing line rather than add a second \
          about the same thing. Do not change ROLE.md.\n",
-        shorten(&happened.asked, SHOWN),
+        shorten(&happened.asked, MAX_SHOWN_LEN),
         LEARNED.join(", "),
     );
     for (folder, file) in home.notes_for_peers() {

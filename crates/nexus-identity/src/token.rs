@@ -16,7 +16,7 @@ const MARK: &str = "nxt_";
 /// Random bytes of a token.
 const BYTES: usize = 24;
 /// Letters shown of a token afterwards.
-const SHOWN: usize = 10;
+const PREFIX_LEN: usize = 10;
 /// Longest label, in bytes.
 const MAX_LABEL_LEN: usize = 100;
 /// Use is noted at most this often.
@@ -189,7 +189,7 @@ fn make(
     let new = NewToken {
         id: new_ulid(),
         audience: AUDIENCE.to_owned(),
-        prefix: token.chars().take(SHOWN).collect(),
+        prefix: token.chars().take(PREFIX_LEN).collect(),
         hash: hash_of(&token),
         issued_under: Some(under),
         entity_id: owner.clone(),

@@ -9,7 +9,7 @@ use nexus_base::clock::Timestamp;
 use nexus_store::embeddings::{StoredVector, VectorKind};
 use nexus_store::{Embeddings, Events, StoreError};
 
-use crate::vectors::{Mark, Scan, Seen, Vectors, speaker_number};
+use crate::vectors::{RowInfo, Scan, Seen, Vectors, speaker_number};
 use nexus_embedder::{Asset, Vector, embed};
 
 /// Rows made in one go while catching up.
@@ -48,7 +48,7 @@ struct Loaded {
 
 /// One row on its way into the index.
 struct Fresh {
-    mark: Mark,
+    info: RowInfo,
     text: String,
 }
 
@@ -90,15 +90,15 @@ impl Index {
         while through < last && left > 0 {
             let count = u32::try_from(left).map_or(BATCH, |left| left.min(BATCH));
             let fresh = self.rows_after(kind, through, count).await?;
-            let Some(newest) = fresh.last().map(|fresh| fresh.mark.row) else {
+            let Some(newest) = fresh.last().map(|fresh| fresh.info.row) else {
                 through = last;
                 break;
             };
             left = left.saturating_sub(fresh.len() as u64);
             through = newest;
-            let made: Vec<(Mark, Vector)> = fresh
+            let made: Vec<(RowInfo, Vector)> = fresh
                 .into_iter()
-                .filter_map(|fresh| self.embed(&fresh.text).map(|vector| (fresh.mark, vector)))
+                .filter_map(|fresh| self.embed(&fresh.text).map(|vector| (fresh.info, vector)))
                 .collect();
             if self.keeps {
                 self.embeddings.append_later(kind, &self.model, made.iter().map(stored).collect(), through);
@@ -165,7 +165,7 @@ impl Index {
                 .embeddings
                 .visit(shelf.kind, |vectors: &mut Vectors, view| vectors.put_stored(view))
                 .await?;
-            // Rows of which nothing could be made have no vector, so the mark may be ahead of the last.
+            // Rows of which nothing could be made have no vector, so `through` may be ahead of the last.
             loaded.through = set.through;
         }
         let through = loaded.through;
@@ -185,7 +185,7 @@ impl Index {
             VectorKind::Turn => {
                 let turns = self.events.turns_after(row, count).await?;
                 let fresh = turns.into_iter().map(|turn| Fresh {
-                    mark: Mark {
+                    info: RowInfo {
                         row: turn.row,
                         audience: turn.conversation,
                         at: turn.said_at.as_millis(),
@@ -198,7 +198,7 @@ impl Index {
             VectorKind::Fact => {
                 let facts = self.memory.facts_after(row, count).await?;
                 let fresh = facts.into_iter().map(|fact| Fresh {
-                    mark: Mark { row: fact.row, audience: 0, at: fact.as_of, speaker: 0 },
+                    info: RowInfo { row: fact.row, audience: 0, at: fact.as_of, speaker: 0 },
                     text: fact.text,
                 });
                 fresh.collect()
@@ -229,18 +229,18 @@ impl Shelf {
         loaded.as_ref().map(|loaded| loaded.through)
     }
 
-    fn append(&self, made: &[(Mark, Vector)], through: i64) {
+    fn append(&self, made: &[(RowInfo, Vector)], through: i64) {
         let mut loaded = self.loaded.write().unwrap_or_else(PoisonError::into_inner);
         if let Some(loaded) = loaded.as_mut() {
-            for (mark, vector) in made {
-                loaded.vectors.put(*mark, vector);
+            for (info, vector) in made {
+                loaded.vectors.put(*info, vector);
             }
             loaded.through = through;
         }
     }
 }
 
-fn stored((mark, vector): &(Mark, Vector)) -> StoredVector {
-    let Mark { row, audience, at, speaker } = *mark;
+fn stored((info, vector): &(RowInfo, Vector)) -> StoredVector {
+    let RowInfo { row, audience, at, speaker } = *info;
     StoredVector { row, audience, at, speaker, bytes: vector.to_bytes() }
 }

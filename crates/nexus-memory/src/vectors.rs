@@ -28,7 +28,7 @@ struct Chunk {
 
 /// What a row is besides its vector.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Mark {
+pub(crate) struct RowInfo {
     pub(crate) row: i64,
     pub(crate) audience: i64,
     pub(crate) at: i64,
@@ -101,14 +101,14 @@ pub(crate) struct Vectors {
 impl Vectors {
     /// Adds a vector behind the others, or puts it in the place of one of the same row. Rows come in
     /// ascending order; one that is too late and unknown is left out.
-    pub(crate) fn put(&mut self, mark: Mark, vector: &Vector) {
-        if self.last_row().is_some_and(|last| last >= mark.row) {
-            if let Some((chunk, at)) = self.place(mark.row) {
+    pub(crate) fn put(&mut self, info: RowInfo, vector: &Vector) {
+        if self.last_row().is_some_and(|last| last >= info.row) {
+            if let Some((chunk, at)) = self.place(info.row) {
                 let chunk = &mut self.chunks[chunk];
                 chunk.numbers[at] = Numbers(vector.values);
                 chunk.scales[at] = vector.scale;
                 (chunk.audiences[at], chunk.times[at], chunk.speakers[at]) =
-                    (mark.audience, mark.at, mark.speaker);
+                    (info.audience, info.at, info.speaker);
             }
             return;
         }
@@ -119,10 +119,10 @@ impl Vectors {
         if let Some(chunk) = self.chunks.last_mut() {
             chunk.numbers.push(Numbers(vector.values));
             chunk.scales.push(vector.scale);
-            chunk.rows.push(mark.row);
-            chunk.audiences.push(mark.audience);
-            chunk.times.push(mark.at);
-            chunk.speakers.push(mark.speaker);
+            chunk.rows.push(info.row);
+            chunk.audiences.push(info.audience);
+            chunk.times.push(info.at);
+            chunk.speakers.push(info.speaker);
         }
     }
 
@@ -133,8 +133,8 @@ impl Vectors {
         let mut values = [0i8; DIMENSIONS];
         values.iter_mut().zip(numbers).for_each(|(value, byte)| *value = byte.cast_signed());
         let scale = f32::from_le_bytes([scale[0], scale[1], scale[2], scale[3]]);
-        let mark = Mark { row: view.row, audience: view.audience, at: view.at, speaker: view.speaker };
-        self.put(mark, &Vector { scale, values });
+        let info = RowInfo { row: view.row, audience: view.audience, at: view.at, speaker: view.speaker };
+        self.put(info, &Vector { scale, values });
     }
 
     /// Makes a row invisible and wipes its numbers.
@@ -247,8 +247,8 @@ mod tests {
     fn filled(count: i64) -> Vectors {
         let mut vectors = Vectors::default();
         for row in 1..=count {
-            let mark = Mark { row, audience: row % 2, at: row * 10, speaker: 7 };
-            vectors.put(mark, &vector(i8::try_from(row % 100).unwrap(), 1));
+            let info = RowInfo { row, audience: row % 2, at: row * 10, speaker: 7 };
+            vectors.put(info, &vector(i8::try_from(row % 100).unwrap(), 1));
         }
         vectors
     }
@@ -271,7 +271,7 @@ mod tests {
     #[test]
     fn rows_are_replaced_forgotten_and_never_doubled() {
         let mut vectors = filled(CHUNK as i64 + 1);
-        vectors.put(Mark { row: 2, audience: 0, at: 0, speaker: 0 }, &vector(127, 0));
+        vectors.put(RowInfo { row: 2, audience: 0, at: 0, speaker: 0 }, &vector(127, 0));
         assert_eq!(vectors.scan(&vector(100, 0), &Seen::default(), 1).nearest, [2]);
         vectors.forget(2);
         assert_ne!(vectors.scan(&vector(100, 0), &Seen::default(), 1).nearest, [2]);

@@ -18,7 +18,7 @@ use rustix::fs::{Timespec, Timestamps, UTIME_NOW};
 use crate::ProjectError;
 
 /// How long a writer waits for the programs of others, as they do for us.
-const PATIENCE: Duration = Duration::from_secs(5);
+const MAX_WAIT: Duration = Duration::from_secs(5);
 /// How often it looks; others look every tenth of a second.
 const PAUSE: Duration = Duration::from_millis(20);
 /// When a lock file of somebody else counts as left behind.
@@ -111,7 +111,7 @@ fn beside(path: &Path) -> PathBuf {
 }
 
 fn link(queue: &Path, ours: &Metadata, path: &Path) -> Result<(), ProjectError> {
-    let deadline = Instant::now() + PATIENCE;
+    let deadline = Instant::now() + MAX_WAIT;
     loop {
         match file::hard_link(queue, path) {
             Ok(()) => return Ok(()),

@@ -29,14 +29,14 @@ Examples:
   nexus kernel torture")]
 pub(crate) struct Arguments {
     #[command(flatten)]
-    place: Place,
+    place: RunFolder,
     #[command(subcommand)]
     command: KernelCommand,
 }
 
 /// Where the workspaces lie.
 #[derive(Debug, Clone, Args)]
-pub(crate) struct Place {
+pub(crate) struct RunFolder {
     /// Run folder [default: NEXUS_RUN_DIR or ~/.nexus/run]
     #[arg(long, global = true, value_name = "FOLDER")]
     run_dir: Option<PathBuf>,
@@ -74,7 +74,7 @@ pub(crate) fn workspace_root(id: &str) -> Result<PathBuf, Failure> {
     let target = WsId::parse_target(id.as_bytes()).map_err(|reject| {
         Failure::new(format!("{id:?} is not a workspace id: {}", reject.reason)).exit(Exit::Usage)
     })?;
-    let path = Place { run_dir: None }.resolve()?.workspace(&target);
+    let path = RunFolder { run_dir: None }.resolve()?.workspace(&target);
     match std::fs::symlink_metadata(&path) {
         Ok(found) if found.is_dir() => Ok(path),
         Ok(_) => Err(Failure::new(format!("{} is not a folder", path.display()))),
@@ -84,7 +84,7 @@ pub(crate) fn workspace_root(id: &str) -> Result<PathBuf, Failure> {
     }
 }
 
-impl Place {
+impl RunFolder {
     /// Settles which run folder is meant: flag, then environment, then the default below home.
     fn resolve(&self) -> Result<RunDir, Failure> {
         let variable =

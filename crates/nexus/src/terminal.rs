@@ -13,5 +13,5 @@ mod wrap;
 
 pub(crate) use editor::history_file;
 pub(crate) use interactive::converse;
-pub(crate) use link::{Link, Place};
+pub(crate) use link::{Conversation, Link};
 pub(crate) use piped::{Answered, Style, pipe, send_one};

@@ -15,7 +15,7 @@ const SUMMARY_TOKENS: u32 = 2_000;
 /// Longest summary that is kept, in bytes.
 const MAX_SUMMARY_LEN: usize = 16_000;
 /// How much of one tool result the model is shown.
-const SHOWN_RESULT: usize = 1_200;
+const MAX_RESULT_LEN: usize = 1_200;
 
 const INSTRUCTIONS: &str = "You summarise a long conversation between a person and an assistant (or between a \
     manager and its worker). You are given its oldest part, which will no longer be shown; your text takes its \
@@ -92,7 +92,7 @@ fn transcript(earlier: Option<&str>, turns: &[Arc<PastTurn>]) -> String {
                 }
                 for call in calls {
                     let result = call.result.as_ref().map_or("", |(result, _)| result.as_str());
-                    let result = head_and_tail(result, SHOWN_RESULT, super::IN_THE_LEDGER);
+                    let result = head_and_tail(result, MAX_RESULT_LEN, super::IN_THE_LEDGER);
                     text.push_str(&format!("TOOL {} {}\n{result}\n\n", call.tool, call.arguments));
                 }
             }

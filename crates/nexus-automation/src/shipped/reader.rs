@@ -26,8 +26,8 @@ const MAX_LINES: usize = 5;
 /// Candidates looked at for them.
 const CANDIDATES: usize = 12;
 /// What an item must score to be passed on, and how near it must come to the best one.
-const LEAST_SCORE: f64 = 0.25;
-const LEAST_SHARE: f64 = 0.5;
+const MIN_SCORE: f64 = 0.25;
+const MIN_SHARE: f64 = 0.5;
 /// How near an item's meaning must be when it shares no word with the task.
 const NEAREST: f64 = 0.9;
 /// Letters of a word that are compared.
@@ -46,7 +46,7 @@ const COMMON: &[&str] = &[
 /// Longest line.
 const MAX_LINE_LEN: usize = 400;
 /// How much of a task is shown to a reader that thinks.
-const SHOWN_TASK: usize = 8 * 1024;
+const MAX_TASK_LEN: usize = 8 * 1024;
 
 /// Reads memory before workers start.
 pub struct Reader {
@@ -101,7 +101,7 @@ impl Reader {
     }
 
     async fn think(&self, run: &Run, task: &str) -> Result<Verdict, RunError> {
-        let task = &task[..task.floor_char_boundary(SHOWN_TASK)];
+        let task = &task[..task.floor_char_boundary(MAX_TASK_LEN)];
         let ask = Ask {
             automation: run.automation.definition.name.clone(),
             purpose: Purpose::Read,
@@ -201,7 +201,7 @@ fn queries(task: &str) -> Vec<String> {
 /// beside one that has, when their meaning is as near as can be.
 fn fitting(task: &str, items: Vec<Recalled>) -> Vec<Recalled> {
     let best = items.first().map_or(0.0, |item| item.score);
-    let least = LEAST_SCORE.max(best * LEAST_SHARE);
+    let least = MIN_SCORE.max(best * MIN_SHARE);
     let wanted = telling(task);
     let shares = |item: &Recalled| wanted.is_empty() || !telling(&item.text).is_disjoint(&wanted);
     let evidence = items.iter().any(|item| item.score >= least && shares(item));

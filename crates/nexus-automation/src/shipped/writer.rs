@@ -30,7 +30,7 @@ use super::episodes::{Episodes, Tell};
 /// Most turns of one session thought about at once.
 const MAX_TURNS: usize = 40;
 /// How much of one side of a turn is shown.
-const SHOWN: usize = 4_000;
+const MAX_SHOWN_LEN: usize = 4_000;
 /// Longest a model may think about a conversation.
 const LIMIT: Duration = Duration::from_secs(120);
 
@@ -376,9 +376,13 @@ fn transcript(turns: &[Heard]) -> String {
             Voice::Agent => "agent",
             Voice::Untrusted => "somebody unverified",
         };
-        text.push_str(&format!("[{}] {who}: {}\n", turn.at.to_local_rfc3339(), shorten(&turn.words, SHOWN)));
+        text.push_str(&format!(
+            "[{}] {who}: {}\n",
+            turn.at.to_local_rfc3339(),
+            shorten(&turn.words, MAX_SHOWN_LEN)
+        ));
         if !turn.said.trim().is_empty() {
-            text.push_str(&format!("assistant: {}\n", shorten(&turn.said, SHOWN)));
+            text.push_str(&format!("assistant: {}\n", shorten(&turn.said, MAX_SHOWN_LEN)));
         }
     }
     text

@@ -6,7 +6,7 @@ use crate::ground::Ground;
 /// Longest text, in characters. Some harnesses cut at ten thousand without saying so.
 const MAX_LEN: usize = 8_900;
 /// What the identity, the user's profile, the frame and the project are sure to get.
-const LEAST_SOUL: usize = 400;
+const MIN_SOUL_LEN: usize = 400;
 /// Most the project's part takes.
 const MAX_PROJECT: usize = 2_500;
 
@@ -67,7 +67,7 @@ pub(super) fn text(ground: &Ground, clock: &Clock, project: &str) -> String {
     }
     let used = head.chars().count() + sections.chars().count() + tail.chars().count();
     let soul = soul.map(|(text, file)| {
-        let room = MAX_LEN.saturating_sub(used + 20).max(LEAST_SOUL);
+        let room = MAX_LEN.saturating_sub(used + 20).max(MIN_SOUL_LEN);
         format!("\n## Agent Soul\n{}\n", cut(&text, room, &format!("the rest is in {file}")))
     });
     let whole = format!("{head}{}{tail}", sections.replace(SOUL_PLACE, &soul.unwrap_or_default()));

@@ -16,7 +16,7 @@ use crate::run_dir::RunDir;
 use crate::server::{ServeOptions, Server};
 
 /// How long anything may take before it counts as hanging.
-pub(super) const PATIENCE: Duration = Duration::from_secs(20);
+pub(super) const MAX_WAIT: Duration = Duration::from_secs(20);
 
 /// The scene of one case.
 #[derive(Debug)]
@@ -153,7 +153,7 @@ fn scene(place: Option<&Path>) -> Result<tempfile::TempDir, String> {
 }
 
 pub(super) fn raw(socket: &Path) -> Result<Client, String> {
-    link::open_socket(socket, PATIENCE).map(Client::over).map_err(|error| format!("connecting: {error}"))
+    link::open_socket(socket, MAX_WAIT).map(Client::over).map_err(|error| format!("connecting: {error}"))
 }
 
 /// A request head by an armed operator.
@@ -244,7 +244,7 @@ pub(super) fn ensure(holds: bool, complaint: impl FnOnce() -> String) -> Check {
 
 /// Polls until something holds.
 pub(super) fn until(what: &str, mut holds: impl FnMut() -> bool) -> Check {
-    let deadline = Instant::now() + PATIENCE;
+    let deadline = Instant::now() + MAX_WAIT;
     while !holds() {
         if Instant::now() > deadline {
             return Err(format!("never happened: {what}"));

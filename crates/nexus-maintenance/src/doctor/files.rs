@@ -66,7 +66,7 @@ fn missing(request: &DoctorRequest<'_>, checks: &mut Vec<Check>) {
 /// Everything under `state/` is for its owner alone.
 fn rights(request: &DoctorRequest<'_>, checks: &mut Vec<Check>) {
     let mut open = vec![request.layout.state().to_owned()];
-    let (mut loose, mut foreign, mut left_over) = (Vec::new(), Vec::new(), Vec::new());
+    let (mut loose, mut foreign, mut stale) = (Vec::new(), Vec::new(), Vec::new());
     let mine = std::fs::metadata(request.layout.root()).map(|root| root.uid()).ok();
     let mut looked = 0;
     while let Some(path) = open.pop() {
@@ -82,7 +82,7 @@ fn rights(request: &DoctorRequest<'_>, checks: &mut Vec<Check>) {
             foreign.push(path.clone());
         }
         if is_left_over(&path, &found) {
-            left_over.push(path.clone());
+            stale.push(path.clone());
         }
         if found.permissions().mode() & 0o077 != 0 {
             loose.push((path, found.permissions().mode()));
@@ -105,10 +105,10 @@ fn rights(request: &DoctorRequest<'_>, checks: &mut Vec<Check>) {
         let message = format!("{} paths belong to another user, such as {}", foreign.len(), first.display());
         checks.push(Check::new("rights", Condition::Warning, message).hint("give them back with chown"));
     }
-    if !left_over.is_empty() {
-        let count = left_over.len();
+    if !stale.is_empty() {
+        let count = stale.len();
         if request.fix {
-            let removed = left_over.iter().filter(|path| std::fs::remove_file(path).is_ok()).count();
+            let removed = stale.iter().filter(|path| std::fs::remove_file(path).is_ok()).count();
             checks.push(Check::new("left-overs", Condition::Fixed, format!("removed {removed} of {count}")));
         } else {
             let message = format!("{count} temporary files of interrupted writes");

@@ -16,7 +16,7 @@ const ROLES: [&str; 9] = [
     "reviewer",
 ];
 /// Least letters of an advice.
-const LEAST_GUIDANCE: usize = 40;
+const MIN_GUIDANCE_LEN: usize = 40;
 
 /// What is wrong with a catalog.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -70,7 +70,7 @@ pub fn validate(catalog: &Catalog) -> Result<(), CatalogError> {
             &capability.id,
             "it does not block anything",
         )?;
-        let long = capability.prose_guidance.chars().count() >= LEAST_GUIDANCE;
+        let long = capability.prose_guidance.chars().count() >= MIN_GUIDANCE_LEN;
         rule(long, &capability.id, "the guidance is too short")?;
     }
     for skill in &catalog.skills {
@@ -95,7 +95,7 @@ pub fn validate(catalog: &Catalog) -> Result<(), CatalogError> {
         rule(complete, &tag.id, "the tag has no target")?;
         let bracketed = tag.trigger.starts_with('[') && tag.trigger.ends_with(']');
         rule(bracketed, &tag.id, "the trigger has no brackets")?;
-        let guided = tag.prose_guidance.as_ref().is_none_or(|text| text.chars().count() >= LEAST_GUIDANCE);
+        let guided = tag.prose_guidance.as_ref().is_none_or(|text| text.chars().count() >= MIN_GUIDANCE_LEN);
         rule(guided, &tag.id, "the guidance is too short")?;
     }
     let pattern = regex::Regex::new(&words.memory_policy.file_name_pattern);

@@ -9,7 +9,7 @@ use crate::history::{Found, Source};
 use crate::{Project, ProjectError, document};
 
 /// How many cycles a search shows unless told otherwise.
-const SHOWN: u64 = 10;
+const DEFAULT_SHOWN: u64 = 10;
 
 pub(super) fn close(project: &Project) -> Result<Value, ProjectError> {
     let (plan_path, tasks_path, history) = (project.plan(), project.tasks(), project.history());
@@ -55,7 +55,7 @@ pub(super) fn close(project: &Project) -> Result<Value, ProjectError> {
 pub(super) fn search(project: &Project, arguments: &Arguments<'_>) -> Result<String, ProjectError> {
     let query = arguments.text("query")?.unwrap_or_default();
     let last = match arguments.number("last_n")? {
-        None => SHOWN,
+        None => DEFAULT_SHOWN,
         Some(number) => {
             crate::history::whole(&Value::Number(number.clone())).filter(|number| *number >= 1).ok_or_else(
                 || ProjectError::Parameter("last_n must be a whole number of at least 1".to_owned()),

@@ -97,7 +97,7 @@ pub(super) fn claim(
     render: &RenderFrame,
 ) -> rusqlite::Result<Option<Claim>> {
     let Some(session) = session::find(connection, label)? else { return Ok(None) };
-    if let Some(turn_id) = left_over(connection, label)? {
+    if let Some(turn_id) = unfinished_turn(connection, label)? {
         return resume(connection, session, &turn_id, boot).map(Some);
     }
     let items = next_batch(connection, label)?;
@@ -160,7 +160,7 @@ pub(super) fn claim(
 
 /// Finds a turn that was taken and not ended. Only a session's own task claims, between its turns,
 /// so whatever is still taken then was left behind.
-fn left_over(connection: &Connection, label: &SessionLabel) -> rusqlite::Result<Option<TurnId>> {
+fn unfinished_turn(connection: &Connection, label: &SessionLabel) -> rusqlite::Result<Option<TurnId>> {
     connection
         .prepare_cached(
             "SELECT turn_id FROM queue_items \

@@ -83,7 +83,7 @@ impl<'a> Watch<'a> {
                 let changed = changed.unwrap_or_else(|| vec![self.folder.to_owned()]);
                 marks.end_command(&marker, changed).await
             }
-            None => self.carry_on(marks, &known, changed.unwrap_or_default()).await,
+            None => self.mark_copies(marks, &known, changed.unwrap_or_default()).await,
         };
         if let Err(error) = outcome {
             // A mark from before stays. Where there is none the run is tainted instead of its files.
@@ -94,7 +94,7 @@ impl<'a> Watch<'a> {
     }
 
     /// Marks changed files that repeat lines of marked ones, as a copy does.
-    async fn carry_on(
+    async fn mark_copies(
         &self,
         marks: &dyn FileMarks,
         known: &Known,

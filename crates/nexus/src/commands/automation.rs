@@ -1,8 +1,8 @@
 //! `nexus automation`: what runs around every message, switched, registered and looked at. Through the
 //! daemon while one runs, so that a change holds at once; over the files otherwise.
 
+mod backend;
 mod register;
-mod way;
 
 use std::path::Path;
 
@@ -17,7 +17,7 @@ use crate::context::Context;
 use crate::failure::{Exit, Failure, Outcome};
 use crate::output::{self, Format, shorten, single_line};
 
-use self::way::Way;
+use self::backend::Backend;
 
 /// Arguments of `nexus automation`.
 #[derive(Debug, Args)]
@@ -115,7 +115,7 @@ pub(crate) fn run(context: &Context, arguments: &Arguments) -> Outcome {
     match &arguments.command {
         Command::List { json } => list(context, Format::from_flag(*json)),
         Command::Info { name, json } => {
-            let mut found = Way::to_read(context)?.get(name)?;
+            let mut found = Backend::to_read(context)?.get(name)?;
             look_at_program(context, &mut found)?;
             if *json { output::json(&found) } else { show(&found) }
         }
@@ -123,7 +123,7 @@ pub(crate) fn run(context: &Context, arguments: &Arguments) -> Outcome {
         Command::Disable { name, json } => switch(context, name, Method::AutomationsDisable, *json),
         Command::Register(arguments) => register::run(context, arguments),
         Command::Remove { name, json } => {
-            let answer = Way::to_write(context)?.remove(name)?;
+            let answer = Backend::to_write(context)?.remove(name)?;
             if *json { output::json(&answer) } else { output::line(&format!("removed {name}")) }
         }
         Command::Test { name, data, json } => test(context, name, data.as_deref(), *json),
@@ -134,7 +134,7 @@ pub(crate) fn run(context: &Context, arguments: &Arguments) -> Outcome {
 }
 
 fn switch(context: &Context, name: &str, method: Method, json: bool) -> Outcome {
-    let found = Way::to_write(context)?.switch(&Named { id: name.to_owned() }, method)?;
+    let found = Backend::to_write(context)?.switch(&Named { id: name.to_owned() }, method)?;
     if json {
         return output::json(&found);
     }
@@ -142,7 +142,7 @@ fn switch(context: &Context, name: &str, method: Method, json: bool) -> Outcome 
 }
 
 fn list(context: &Context, format: Format) -> Outcome {
-    let mut found = Way::to_read(context)?.list()?;
+    let mut found = Backend::to_read(context)?.list()?;
     found.iter_mut().try_for_each(|one| look_at_program(context, one))?;
     if format == Format::Json {
         return output::json(&json!({ "automations": found }));
@@ -216,7 +216,7 @@ fn test(context: &Context, name: &str, data: Option<&str>, json: bool) -> Outcom
         .map(serde_json::from_str)
         .transpose()
         .map_err(|error| Failure::new(format!("--data is not valid JSON: {error}")).exit(Exit::Usage))?;
-    let tried = Way::to_write(context)?.test(&AutomationTest { id: name.to_owned(), data })?;
+    let tried = Backend::to_write(context)?.test(&AutomationTest { id: name.to_owned(), data })?;
     if json {
         output::json(&tried)?;
     } else {
@@ -236,7 +236,7 @@ fn test(context: &Context, name: &str, data: Option<&str>, json: bool) -> Outcom
 fn invocations(context: &Context, name: Option<&str>, limit: u32, format: Format) -> Outcome {
     let limit = usize::try_from(limit).unwrap_or(usize::MAX);
     let of = InvocationsOf { name: name.map(str::to_owned), limit: Some(limit) };
-    let found = Way::to_read(context)?.invocations(&of)?;
+    let found = Backend::to_read(context)?.invocations(&of)?;
     if format == Format::Json {
         return output::json(&json!({ "invocations": found }));
     }

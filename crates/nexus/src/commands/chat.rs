@@ -10,7 +10,7 @@ use nexus_protocol::chat::MAX_MESSAGE_LEN;
 use crate::context::Context;
 use crate::failure::{Exit, Failure, Outcome};
 use crate::output;
-use crate::terminal::{self, Answered, Link, Place, Style};
+use crate::terminal::{self, Answered, Conversation, Link, Style};
 
 /// Arguments of `nexus chat`.
 #[derive(Debug, Args)]
@@ -47,11 +47,11 @@ pub(crate) fn run(context: &Context, arguments: &Arguments) -> Outcome {
     let project = arguments.project.as_deref().map(project).transpose()?;
     let about = project.as_deref().map(|path| SessionLabel::new(Project::conversation(Path::new(path))));
     let session = arguments.session.as_deref().map(SessionLabel::new).or(about);
-    let place = Place { session, project, model: arguments.model.clone() };
+    let conversation = Conversation { session, project, model: arguments.model.clone() };
     let message = arguments.message.as_deref().map(checked).transpose()?;
     // Says at once that nothing runs, before any thread or connection is made.
     context.client()?;
-    let link = Link::new(context, place);
+    let link = Link::new(context, conversation);
     let runtime = super::client_runtime()?;
     let outcome = runtime.block_on(async {
         match message {

@@ -1,8 +1,8 @@
 //! `nexus memory`: asks the memory, adds to it, looks at it and makes it forget; through the daemon
 //! while one runs, else in the files.
 
+mod backend;
 mod eval;
-mod way;
 
 use clap::{Args, Subcommand, ValueEnum};
 use nexus_base::clock::Timestamp;
@@ -17,7 +17,7 @@ use crate::failure::{Exit, Failure, Outcome};
 use crate::output::{self, Format};
 use crate::terminal::history_file;
 
-pub(super) use self::way::Way;
+pub(super) use self::backend::Backend;
 
 /// Longest fact taken from a command line, in bytes.
 const MAX_FACT_LEN: usize = 8 * 1024;
@@ -176,17 +176,17 @@ pub(crate) fn run(context: &Context, arguments: &Arguments) -> Outcome {
                 after: moment(after.as_deref())?,
                 before: moment(before.as_deref())?,
             };
-            show(&Way::to_read(context)?.recall(asked)?, *explain, Format::from_flag(*json))
+            show(&Backend::to_read(context)?.recall(asked)?, *explain, Format::from_flag(*json))
         }
         Command::Add { text, json } => add(context, &text.join(" "), Format::from_flag(*json)),
         Command::Changes { limit, untrusted, json } => {
             let asked = MemoryChangesOf { limit: Some((*limit).clamp(1, MAX_ITEMS)), untrusted: *untrusted };
-            changes(&Way::to_read(context)?.changes(asked)?, Format::from_flag(*json))
+            changes(&Backend::to_read(context)?.changes(asked)?, Format::from_flag(*json))
         }
         Command::Entities { json } => entities(context, Format::from_flag(*json)),
         Command::Forget { id, source, json } => {
             let asked = MemoryForget { id: id.clone(), source: *source };
-            forgotten(&Way::to_write(context)?.forget(asked)?, Format::from_flag(*json))
+            forgotten(&Backend::to_write(context)?.forget(asked)?, Format::from_flag(*json))
         }
         Command::Stats { json } => stats(context, Format::from_flag(*json)),
         Command::Eval(arguments) => eval::run(arguments),
@@ -249,7 +249,7 @@ fn add(context: &Context, text: &str, format: Format) -> Outcome {
     if text.trim().is_empty() || text.len() > MAX_FACT_LEN {
         return Err(Failure::new(format!("a fact must have 1 to {MAX_FACT_LEN} bytes")).exit(Exit::Usage));
     }
-    let added = Way::to_write(context)?.add(MemoryAdd { text: text.to_owned(), by_agent: false })?;
+    let added = Backend::to_write(context)?.add(MemoryAdd { text: text.to_owned(), by_agent: false })?;
     match format {
         Format::Json => output::json(&added),
         Format::Text => output::line(&format!("remembered as {}", added.id)),
@@ -257,7 +257,7 @@ fn add(context: &Context, text: &str, format: Format) -> Outcome {
 }
 
 fn entities(context: &Context, format: Format) -> Outcome {
-    let found = Way::to_read(context)?.entities()?;
+    let found = Backend::to_read(context)?.entities()?;
     if format == Format::Json {
         return output::json(&found);
     }
@@ -294,7 +294,7 @@ fn forgotten(forgotten: &MemoryForgotten, format: Format) -> Outcome {
 }
 
 fn stats(context: &Context, format: Format) -> Outcome {
-    let stats = Way::to_read(context)?.stats()?;
+    let stats = Backend::to_read(context)?.stats()?;
     if format == Format::Json {
         return output::json(&stats);
     }

@@ -13,7 +13,7 @@ use rustix::process::Pid;
 use crate::context::Context;
 use crate::failure::{Failure, Outcome};
 use crate::output;
-use crate::terminal::{Link, Place};
+use crate::terminal::{Conversation, Link};
 
 /// Longest wait for a daemon that was just started.
 const READY_WITHIN: Duration = Duration::from_secs(60);
@@ -79,11 +79,11 @@ pub(crate) fn run(context: &Context, arguments: &Arguments) -> Outcome {
         for warning in &report.warnings {
             output::remark(&format!("warning: {warning}"));
         }
-        let place = Place { session: None, project, model: None };
+        let conversation = Conversation { session: None, project, model: None };
         tokio::select! {
             // A message that could not be answered is told where its answer would stand; bringing the
             // workspace up and talking to it has worked all the same.
-            outcome = super::chat::talk(context, Link::new(context, place), arguments.json) => outcome.map(drop),
+            outcome = super::chat::talk(context, Link::new(context, conversation), arguments.json) => outcome.map(drop),
             failure = keep_alive(started.as_mut()) => Err(failure),
         }
     });

@@ -4,7 +4,7 @@ use clap::{Args, Subcommand, ValueEnum};
 use nexus_kernel::{Authority, Role, RunDir};
 use serde_json::{Value, json};
 
-use super::{Place, reach};
+use super::{RunFolder, reach};
 use crate::failure::Outcome;
 use crate::output;
 
@@ -17,7 +17,7 @@ Examples:
   nexus ws destroy testws --arming --role operator")]
 pub(crate) struct Arguments {
     #[command(flatten)]
-    place: Place,
+    place: RunFolder,
     #[command(subcommand)]
     command: WsCommand,
 }

@@ -36,9 +36,9 @@ pub(crate) enum Signal {
     Back,
 }
 
-/// Where a conversation takes place.
+/// What a conversation is about and where it is held.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Place {
+pub(crate) struct Conversation {
     /// The session, the owner's own when absent.
     pub(crate) session: Option<SessionLabel>,
     /// The project folder, if one was named.
@@ -51,24 +51,24 @@ pub(crate) struct Place {
 #[derive(Debug, Clone)]
 pub(crate) struct Link {
     context: Arc<Context>,
-    place: Place,
+    conversation: Conversation,
     client: Arc<Mutex<Option<Client>>>,
 }
 
 impl Link {
     /// Prepares a line; nothing is sent yet.
-    pub(crate) fn new(context: &Context, place: Place) -> Self {
-        Self { context: Arc::new(context.clone()), place, client: Arc::default() }
+    pub(crate) fn new(context: &Context, conversation: Conversation) -> Self {
+        Self { context: Arc::new(context.clone()), conversation, client: Arc::default() }
     }
 
     /// Sets the model that answers what is said from now on; the configured one when absent.
     pub(crate) fn choose_model(&mut self, model: Option<String>) {
-        self.place.model = model;
+        self.conversation.model = model;
     }
 
     /// Returns a line about the model that answers.
     pub(crate) fn chosen_model(&self) -> String {
-        match &self.place.model {
+        match &self.conversation.model {
             Some(model) => format!("{model} answers from here on"),
             None => "the configured model answers; nexus models shows which".to_owned(),
         }
@@ -84,11 +84,11 @@ impl Link {
     pub(crate) async fn send(&self, message: String, patience: Duration) -> Result<ChatAccepted, Failure> {
         let send = ChatSend {
             message,
-            session: self.place.session.clone(),
+            session: self.conversation.session.clone(),
             idempotency_key: Some(new_ulid()),
-            project: self.place.project.clone(),
+            project: self.conversation.project.clone(),
             queue_mode: None,
-            model: self.place.model.clone(),
+            model: self.conversation.model.clone(),
         };
         let give_up = tokio::time::Instant::now() + patience;
         let mut pause = FIRST_PAUSE;
@@ -136,19 +136,19 @@ impl Link {
 
     /// Returns the last lines of the conversation.
     pub(crate) async fn history(&self, limit: usize) -> Result<ChatHistory, Failure> {
-        let session = self.place.session.as_ref();
+        let session = self.conversation.session.as_ref();
         self.call(async |client| client.history(session, Some(limit)).await).await.map_err(Failure::from)
     }
 
     /// Ends the running turn, and the workers too if asked.
     pub(crate) async fn abort(&self, workers: bool) -> Result<ChatAborted, Failure> {
-        let abort = ChatAbort { session: self.place.session.clone(), workers };
+        let abort = ChatAbort { session: self.conversation.session.clone(), workers };
         self.call(async |client| client.abort(&abort).await).await.map_err(Failure::from)
     }
 
     /// Sums up the conversation's earlier turns now, or lets it begin anew.
     pub(crate) async fn shorten(&self, anew: bool) -> Result<SessionShortened, Failure> {
-        let session = self.place.session.as_ref();
+        let session = self.conversation.session.as_ref();
         self.call(async |client| client.shorten(session, anew).await).await.map_err(Failure::from)
     }
 

@@ -1,4 +1,4 @@
-//! The way to the automations: the daemon's, or the files while none runs.
+//! Access to the automations: through the daemon, or over the files while none is running.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -27,13 +27,13 @@ use crate::failure::{Exit, Failure};
 /// How long a program that is tried out may take when its row does not say.
 const LIMIT: Duration = Duration::from_secs(30);
 
-/// The way to the automations.
-pub(super) enum Way {
+/// Access to the automations.
+pub(super) enum Backend {
     Daemon(Client),
     Files { layout: Box<Layout>, store: Store, lock: Option<HeldLock> },
 }
 
-impl Way {
+impl Backend {
     /// Looks only; the files serve whether or not a daemon runs.
     pub(super) fn to_read(context: &Context) -> Result<Self, Failure> {
         let layout = Box::new(context.existing()?);

@@ -11,7 +11,7 @@ use nexus_protocol::automations::AutomationRegister;
 use nexus_store::runtime::AutomationMode;
 use serde_json::Value;
 
-use super::way::{Way, mode};
+use super::backend::{Backend, mode};
 use crate::context::{Context, standing};
 use crate::failure::{Exit, Failure, Outcome};
 use crate::output;
@@ -108,7 +108,7 @@ pub(super) fn run(context: &Context, arguments: &Arguments) -> Outcome {
         triggers: registration.triggers.clone(),
         config: registration.config.clone(),
     };
-    let made = Way::to_write(context)?.register(&wanted, registration)?;
+    let made = Backend::to_write(context)?.register(&wanted, registration)?;
     if arguments.json {
         return output::json(&made);
     }

@@ -4,7 +4,7 @@ use nexus_protocol::memory::{MemoryAdd, MemoryFound, MemoryRecall};
 use nexus_protocol::tool::{Replay, ToolFuture, ToolHints, ToolOutput, ToolSource, ToolSpec};
 use serde_json::{Map, Value, json};
 
-use super::super::memory::Way;
+use super::super::memory::Backend;
 use crate::context::Context;
 use crate::failure::Failure;
 
@@ -103,13 +103,13 @@ fn recall(context: &Context, arguments: &Map<String, Value>) -> Result<String, F
         after: None,
         before: None,
     };
-    Ok(shown(&Way::to_read(context)?.recall(asked)?))
+    Ok(shown(&Backend::to_read(context)?.recall(asked)?))
 }
 
 fn remember(context: &Context, arguments: &Map<String, Value>) -> Result<String, Failure> {
     let text = text_of(arguments, "text")?;
     // Whatever another harness keeps was worked out by its model, perhaps from words of strangers.
-    let kept = Way::to_write(context)?.add(MemoryAdd { text, by_agent: true })?;
+    let kept = Backend::to_write(context)?.add(MemoryAdd { text, by_agent: true })?;
     Ok(format!("remembered: {}", kept.text))
 }
 

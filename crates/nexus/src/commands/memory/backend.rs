@@ -1,4 +1,4 @@
-//! The way to the memory: the daemon's, or the files while none runs.
+//! Access to the memory: through the daemon, or over the files while none is running.
 
 use nexus_base::lock::{HeldLock, LockError, inspect};
 use nexus_client::Client;
@@ -18,13 +18,13 @@ use super::super::reports::store_failure;
 use crate::context::{Context, client_failure};
 use crate::failure::{Exit, Failure};
 
-/// The way to the memory.
-pub(in crate::commands) enum Way {
+/// Access to the memory.
+pub(in crate::commands) enum Backend {
     Daemon(Client),
     Files { service: Box<MemoryService>, store: Store, lock: Option<HeldLock> },
 }
 
-impl Way {
+impl Backend {
     /// Looks only.
     pub(in crate::commands) fn to_read(context: &Context) -> Result<Self, Failure> {
         let layout = context.existing()?;

@@ -163,8 +163,10 @@ impl PastTurn {
 
 /// Returns what a model reads in place of turns that are no longer sent.
 pub(crate) fn summary_text(summary: &str) -> String {
-    let frame = Frame::new(Kind::System)
-        .with(key::NOTE, "the following is a summary of the earlier conversation, which is no longer shown in full");
+    let frame = Frame::new(Kind::System).with(
+        key::NOTE,
+        "the following is a summary of the earlier conversation, which is no longer shown in full",
+    );
     framing::join(&frame.render(), summary)
 }
 

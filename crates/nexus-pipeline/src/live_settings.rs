@@ -43,10 +43,7 @@ impl LiveSettings {
         let is_folder_name = persona::Slug::from_name(name).is_some_and(|slug| slug.as_str() == name);
         let found = is_folder_name && self.layout.agents().join(name).join("IDENTITY.md").is_file();
         if !found {
-            tracing::warn!(
-                persona = name,
-                "policy names an unknown persona; using the default one"
-            );
+            tracing::warn!(persona = name, "policy names an unknown persona; using the default one");
         }
         found
     }

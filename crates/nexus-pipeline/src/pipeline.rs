@@ -131,7 +131,7 @@ impl Pipeline {
         let Some(session) = self.store.agents().session(&options.session).await? else { return Ok(()) };
         let settings = session.settings.map_err(|damage| RuntimeError::Invalid {
             message: format!("the ledger is damaged: {damage}"),
-            hint: Some("begin another session, or restore a backup".to_owned()),
+            hint: Some("start another session, or restore a backup".to_owned()),
         })?;
         let has = settings.project;
         if has == options.project {

@@ -112,7 +112,7 @@ impl Toolbox {
         let tool = coordination::canonical(tool);
         self.refused.iter().any(|refused| refused == tool).then(|| {
             format!(
-                "not allowed: no policy lets whoever this is done for use {tool:?}; you have {}",
+                "not allowed: no policy allows {tool:?} for the person this is done for; you have {}",
                 self.names()
             )
         })

@@ -179,7 +179,7 @@ impl Agent {
         if input.cancel.is_cancelled() {
             return Ok(Ran::own(not_run(STOPPED)));
         }
-        tracing::debug!("a tool is called");
+        tracing::debug!("calling a tool");
         (input.progress)(Progress::CallStarted { call });
         let (began, started) = (Timestamp::now(), Instant::now());
         let mut ran = if let Gate::Refused { reason } = gate {

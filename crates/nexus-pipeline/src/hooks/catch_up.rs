@@ -38,7 +38,9 @@ impl Automations {
         });
         match self.store.runtime().close_left_over_invocations(ready).await {
             Ok(0) => {}
-            Ok(closed) => tracing::info!(closed, "closed runs of automations that the last shutdown interrupted"),
+            Ok(closed) => {
+                tracing::info!(closed, "closed runs of automations that the last shutdown interrupted")
+            }
             Err(error) => tracing::warn!(%error, "interrupted runs of automations not closed"),
         }
         match self.remember_forgotten().await {

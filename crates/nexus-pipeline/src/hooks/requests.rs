@@ -54,7 +54,7 @@ impl Requests {
         let sender = self.sender.clone();
         Box::new(move |episode| {
             if sender.try_send(Request::Episode(episode)).is_err() {
-                tracing::warn!("an episode was kept and nobody could be told of it: too much else waits");
+                tracing::warn!("automations not told of an episode: their queue is full");
             }
         })
     }

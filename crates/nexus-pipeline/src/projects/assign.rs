@@ -102,5 +102,8 @@ async fn ready_task(project: &OpenProject, id: u64) -> Result<Value, String> {
     if open.is_empty() {
         return Ok(task.clone());
     }
-    Err(format!("task {id} waits for task {}; dispatch other tasks first, or complete those", open.join(", ")))
+    Err(format!(
+        "task {id} waits for task {}; dispatch other tasks first, or complete those",
+        open.join(", ")
+    ))
 }

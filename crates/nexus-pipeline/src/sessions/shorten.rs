@@ -109,7 +109,9 @@ pub(crate) async fn ask(
         return Ok(Shortening::Unknown);
     }
     let Some(answered) = shared.wishes.add(label, request) else {
-        return Ok(Shortening::Refused { reason: format!("{MAX_WAITING} such requests are already waiting") });
+        return Ok(Shortening::Refused {
+            reason: format!("{MAX_WAITING} such requests are already waiting"),
+        });
     };
     shared.wake(label);
     if shared.stopping.is_cancelled() {
@@ -153,11 +155,15 @@ async fn carry_out(
     let agents = &shared.parts.agents;
     let Some(session) = agents.session(label).await? else { return Ok(Shortening::Unknown) };
     let nothing = |why: &str| Ok(Shortening::Nothing { why: why.to_owned() });
-    let Some(head) = session.head_turn_id.clone() else { return nothing("nothing has been said in that session yet") };
+    let Some(head) = session.head_turn_id.clone() else {
+        return nothing("nothing has been said in that session yet");
+    };
     if is_forgetful(label) {
         return nothing("each turn of this session already starts afresh");
     }
-    let Some(turn) = agents.turn(&head).await? else { return nothing("nothing has been said in that session yet") };
+    let Some(turn) = agents.turn(&head).await? else {
+        return nothing("nothing has been said in that session yet");
+    };
     let Some(item) = agents.item_of_request(&turn.request_id).await? else {
         return nothing("nothing has been said in that session yet");
     };

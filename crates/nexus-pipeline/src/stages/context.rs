@@ -37,7 +37,7 @@ pub(super) async fn assemble(shared: &Arc<Shared>, turn: &BegunTurn<'_>) -> Resu
     let context = match caught(gather(shared, turn)).await {
         Ok(context) => context?,
         Err(panic) => {
-            tracing::error!(panic, "the context of a turn broke");
+            tracing::error!(panic, "assembling the context of a turn panicked");
             return Err("an internal error occurred; the log has the details".to_owned());
         }
     };
@@ -74,7 +74,7 @@ async fn gather(shared: &Arc<Shared>, turn: &BegunTurn<'_>) -> Result<Context, S
         })
     });
     made.await.map_err(|error| {
-        tracing::error!(%error, "the parts of a turn could not be put together");
+        tracing::error!(%error, "context of a turn not assembled");
         "an internal error occurred; the log has the details".to_owned()
     })?
 }

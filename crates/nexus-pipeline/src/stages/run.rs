@@ -214,6 +214,6 @@ async fn finish_turn(shared: &Arc<Shared>, claimed: &ClaimedTurn, finish: Finish
             state,
         },
     );
-    tracing::debug!(?state, "a turn has ended");
+    tracing::debug!(?state, "turn ended");
     Some(EndedTurn { root, items, lines: outbox, aftermath })
 }

@@ -101,7 +101,7 @@ impl SessionSettings {
 
 fn read<T: for<'a> Deserialize<'a>>(column: &'static str, text: &str) -> Result<T, UnreadableColumn> {
     serde_json::from_str(text).map_err(|error| {
-        tracing::error!(column, %error, "a row of the ledger is damaged");
+        tracing::error!(column, %error, "damaged row in the ledger");
         UnreadableColumn { column, why: error.to_string(), text: text.to_owned() }
     })
 }

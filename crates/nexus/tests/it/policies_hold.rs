@@ -19,7 +19,7 @@ fn under(permissions: &Value, prepare: impl FnOnce(&mut Workspace)) -> Scripted 
 
 /// How a call ended, in a word.
 fn outcome(result: &str) -> &'static str {
-    if result.contains("not allowed: no policy lets") {
+    if result.contains("not allowed: no policy allows") {
         "denied"
     } else if result.contains("there is no tool") {
         "absent"

@@ -34,8 +34,9 @@ fn is_own(text: &str, mark: &str) -> bool {
 
 /// What the scripted model says next.
 pub fn next(asked: &Asked) -> Reply {
-    let is_worker = !asked.has_tool("wait");
     let texts = lines(asked);
+    // A policy may have taken a manager's `wait` away.
+    let is_worker = !asked.has_tool("wait") && !texts.iter().any(|text| text.contains("kind: message"));
     let Some((place, task)) = texts
         .iter()
         .enumerate()

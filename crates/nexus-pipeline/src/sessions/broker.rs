@@ -35,6 +35,8 @@ pub struct BrokerLimits {
     pub debounce: Duration,
     /// How deep workers may send workers.
     pub worker_depth: u32,
+    /// Workers that one request may lead to, theirs included.
+    pub workers_per_request: u32,
     /// Workers that run at the same time.
     pub concurrent_workers: usize,
     /// Longest manager turn.

@@ -89,6 +89,14 @@ impl TurnDispatch<'_> {
             ))));
         }
         let agents = &self.shared.parts.agents;
+        let root = &self.last.new.root_request_id;
+        let most = self.shared.parts.limits.workers_per_request;
+        if agents.tasks_given(root).await.map_err(|error| ledger_error(&error))? >= most {
+            return Ok(told(ToolOutput::error(format!(
+                "not dispatched: this request has used its {most} workers (budgets.workers_per_request); do the rest \
+                 yourself, or say what is left"
+            ))));
+        }
         let workers = agents.workers_of(&session.label).await.map_err(|error| ledger_error(&error))?;
         let (agent, model) = (agent.as_deref(), model.as_deref());
         let own = match &session.settings {

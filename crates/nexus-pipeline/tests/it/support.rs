@@ -306,6 +306,7 @@ pub(crate) fn limits() -> BrokerLimits {
         overflow: Overflow::Summarize,
         debounce: Duration::from_millis(50),
         worker_depth: 3,
+        workers_per_request: 200,
         concurrent_workers: 8,
         turn_timeout: PATIENCE,
         worker_timeout: PATIENCE,

@@ -151,6 +151,7 @@ fn limits(settings: &Settings) -> BrokerLimits {
         },
         debounce: settings.queue.debounce,
         worker_depth: settings.agents.max_worker_depth,
+        workers_per_request: settings.budgets.workers_per_request,
         concurrent_workers: settings.agents.max_concurrent_workers,
         turn_timeout: settings.agents.turn_timeout,
         worker_timeout: settings.agents.worker_timeout,

@@ -129,6 +129,23 @@ impl Agents {
             .await
     }
 
+    /// Returns how many tasks one request and its workers have given to workers.
+    ///
+    /// # Errors
+    /// The database cannot be read.
+    pub async fn tasks_given(&self, root: &RequestId) -> Result<u32, StoreError> {
+        let root = root.clone();
+        self.database
+            .read(move |connection| {
+                Ok(connection
+                    .prepare_cached(
+                        "SELECT count(*) FROM queue_items WHERE root_request_id = ?1 AND kind = 'task'",
+                    )?
+                    .query_row([root.as_str()], |row| row.get(0))?)
+            })
+            .await
+    }
+
     /// Returns a session's workers, newest last.
     ///
     /// # Errors

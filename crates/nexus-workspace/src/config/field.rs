@@ -162,6 +162,7 @@ pub(crate) const FIELDS: &[Field] = &[
     admin("budgets.tokens_per_day", count(1_000, 100_000_000_000), Unset::Count(10_000_000), "tokens in one day"),
     admin("budgets.usd_per_day", Kind::Number { least: 0.0, most: 1_000_000.0 }, Unset::Amount(10.0), "US dollars in one day"),
     admin("budgets.identical_calls", count(2, 1_000), Unset::Count(5), "calls of one tool with the same arguments in one turn"),
+    admin("budgets.workers_per_request", count(1, 10_000), Unset::Count(200), "workers that one message may lead to, including those that workers start"),
     admin("models.retries", count(0, 10), Unset::Count(2), "how often a failed model call is retried before the next model is tried"),
     admin("models.retry_pause_ms", count(1, MINUTE_MS), Unset::Count(500), "pause before the first retry; doubled each time"),
     admin("models.first_byte_timeout_ms", count(50, 60 * MINUTE_MS), Unset::Count(2 * MINUTE_MS), "how long a model may take to start its reply"),

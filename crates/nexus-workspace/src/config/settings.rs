@@ -239,6 +239,8 @@ pub struct BudgetSettings {
     pub usd_per_day: f64,
     /// Same call with same arguments in one turn.
     pub identical_calls: u32,
+    /// Workers that one message may lead to, theirs included.
+    pub workers_per_request: u32,
 }
 
 /// `models.*`

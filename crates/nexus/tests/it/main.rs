@@ -8,6 +8,7 @@ mod automations_remember;
 mod automations_survive_deaths;
 mod backup_comes_back;
 mod bindings_in_harnesses;
+mod budgets_hold;
 mod chat_at_a_terminal;
 mod chat_from_a_pipe;
 mod commands_without_a_sandbox;

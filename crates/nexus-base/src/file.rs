@@ -199,6 +199,13 @@ pub fn open_lock(path: &Path, mode: u32) -> Result<File, FileError> {
     Ok(file)
 }
 
+/// Opens a folder itself, to lock it.
+pub(crate) fn open_folder(path: &Path) -> Result<File, FileError> {
+    folder::open(path)
+        .map(File::from)
+        .map_err(|errno| FileError::new("opening", path, folder::explain(errno)))
+}
+
 /// Gives a file a second name, which must not exist.
 ///
 /// # Errors

@@ -94,6 +94,23 @@ impl HeldLock {
     }
 }
 
+/// A lock on a folder itself, which nobody can take away by removing a file; held until this value is dropped.
+#[derive(Debug)]
+pub struct FolderLock {
+    _folder: File,
+}
+
+impl FolderLock {
+    /// Takes the lock at once or says that somebody holds it. Where folders cannot be locked there is nothing to hold.
+    pub fn acquire(path: &Path) -> Result<Self, LockError> {
+        let folder = file::open_folder(path)?;
+        match folder.try_lock() {
+            Ok(()) | Err(TryLockError::Error(_)) => Ok(Self { _folder: folder }),
+            Err(TryLockError::WouldBlock) => Err(LockError::Held { path: path.to_owned(), holder: None }),
+        }
+    }
+}
+
 /// Who holds a lock.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Holder {

@@ -1,12 +1,16 @@
 //! The six databases together: made, opened, asked for their health and closed as one.
 
 use std::path::Path;
+use std::sync::Arc;
 use std::thread;
+
+use nexus_base::error::chain;
+use nexus_base::lock::{FolderLock, LockError};
 
 use crate::agents::Agents;
 use crate::database::Database;
 use crate::embeddings::Embeddings;
-use crate::error::StoreError;
+use crate::error::{Cause, StoreError};
 use crate::events::Events;
 use crate::identity::Identity;
 use crate::memory::Memory;
@@ -46,6 +50,7 @@ pub struct Store {
     memory: Memory,
     embeddings: Embeddings,
     runtime: Runtime,
+    _writing: Option<Arc<FolderLock>>,
 }
 
 impl Store {
@@ -71,6 +76,20 @@ impl Store {
     /// # Errors
     /// The first database, in the order of [`DatabaseName::ALL`], that could not be opened.
     pub fn open(data_dir: &Path, mode: OpenMode) -> Result<Self, StoreError> {
+        // The workspace lock names its holder but is a file that anybody may remove; the folder itself is not.
+        let writing = match mode {
+            OpenMode::ReadWrite if data_dir.is_dir() => match FolderLock::acquire(data_dir) {
+                Ok(lock) => Some(Arc::new(lock)),
+                Err(LockError::Held { path, .. }) => return Err(StoreError::Locked { path }),
+                Err(LockError::File(error)) => {
+                    return Err(StoreError::Unwritable {
+                        path: data_dir.to_owned(),
+                        source: Cause::new(chain(&error)),
+                    });
+                }
+            },
+            OpenMode::ReadWrite | OpenMode::ReadOnly => None,
+        };
         let databases = in_parallel(data_dir, |source| match mode {
             OpenMode::ReadWrite => Database::open(source),
             OpenMode::ReadOnly => Database::open_read_only(source),
@@ -84,6 +103,7 @@ impl Store {
             memory: Memory::new(memory),
             embeddings: Embeddings::new(embeddings),
             runtime: Runtime::new(runtime),
+            _writing: writing,
         })
     }
 

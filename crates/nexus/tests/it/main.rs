@@ -54,6 +54,7 @@ mod models_in_trouble;
 mod old_workspace_opens;
 mod old_workspace_words;
 mod onboarding_survives;
+mod one_writer_at_a_time;
 mod policies_hold;
 mod project_at_a_terminal;
 mod project_catalog;

@@ -30,6 +30,8 @@ use self::room::NoReply;
 
 /// Longest reply asked of a model, in tokens.
 const REPLY_TOKENS: u32 = 8_192;
+/// Most of a reply that is kept, in bytes.
+const MAX_REPLY_LEN: usize = 4 * 1024 * 1024;
 
 /// An older tool whose text some models still put their reply into.
 const RESPOND_ALIAS: &str = "respond_to_user";
@@ -310,6 +312,11 @@ impl Agent {
                 // A model cannot answer its own calls; whatever it says there is dropped.
                 Content::ToolResult { .. } => {}
             }
+        }
+        if text.len() > MAX_REPLY_LEN {
+            let whole = text.len();
+            text.truncate(text.floor_char_boundary(MAX_REPLY_LEN));
+            text.push_str(&format!("\n[cut: the reply had {whole} bytes and {MAX_REPLY_LEN} are kept]"));
         }
         let acts = calls.iter().any(|call| match self.parts.toolbox.replay(&call.tool) {
             Replay::Unsafe => true,

@@ -173,15 +173,12 @@ fn redact_prefix(text: &str, prefix: &str, before: Option<char>) -> String {
     result
 }
 
-/// Shows a secret's head and tail only, for listings: `sk-a…9f2c`.
+/// Shows a secret's last four characters, for listings: `…9f2c`. Short ones show nothing.
 pub fn mask(secret: &str) -> String {
-    let characters: Vec<char> = secret.chars().collect();
-    if characters.len() < 12 {
-        return "…".to_owned();
+    match secret.char_indices().rev().nth(3) {
+        Some((tail, _)) if secret.chars().count() >= 12 => format!("…{}", &secret[tail..]),
+        _ => "…".to_owned(),
     }
-    let head: String = characters[..4].iter().collect();
-    let tail: String = characters[characters.len() - 4..].iter().collect();
-    format!("{head}…{tail}")
 }
 
 #[cfg(test)]
@@ -227,7 +224,7 @@ mod tests {
 
     #[test]
     fn mask_shows_little() {
-        assert_eq!(mask("sk-ant-0123456789abcdef"), "sk-a…cdef");
+        assert_eq!(mask("sk-ant-0123456789abcdef"), "…cdef");
         assert_eq!(mask("short"), "…");
     }
 }

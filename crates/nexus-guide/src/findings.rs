@@ -205,7 +205,7 @@ mod tests {
     use super::*;
 
     const JSON: &str = r#"exit code 0
-{"findings":[{"variable":"GITHUB_TOKEN","service":"github","kind":"token","masked":"ghp_…abcd","known":true,"imported":false},
+{"findings":[{"variable":"GITHUB_TOKEN","service":"github","kind":"token","masked":"…abcd","known":true,"imported":false},
 {"variable":"BRAVE_API_KEY"},{"variable":"OLD_KEY","service":"old","imported":true}],"imported":[]}"#;
 
     #[test]

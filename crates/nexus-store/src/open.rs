@@ -171,6 +171,11 @@ pub(crate) fn prepare(source: &Source) -> Result<Prepared, StoreError> {
     }
 }
 
+/// Opens an empty database that is nowhere on disk.
+pub(crate) fn in_memory() -> rusqlite::Result<Connection> {
+    Connection::open_in_memory()
+}
+
 /// How thoroughly the log is brought back into the database file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Checkpoint {

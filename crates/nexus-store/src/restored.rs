@@ -8,6 +8,7 @@ use rusqlite::{Connection, params};
 use serde_json::{Value, json};
 
 use crate::error::StoreError;
+use crate::migrate;
 use crate::open::{self, Source};
 use crate::schema::DatabaseName;
 use crate::store::Store;
@@ -67,10 +68,48 @@ impl Store {
     /// # Errors
     /// A database cannot be written. The caller holds the workspace lock.
     pub fn hold_back(data_dir: &Path) -> Result<HeldBack, StoreError> {
+        for name in DatabaseName::ALL {
+            let expected = Schema::shipped(name)?;
+            at(data_dir, name, |connection| expected.drop_others(connection))?;
+        }
+        at(data_dir, DatabaseName::Identity, |identity| identity.execute("DELETE FROM auth_tokens", []))?;
         let accepted = at(data_dir, DatabaseName::Events, accepted)?;
         let (held, open) = at(data_dir, DatabaseName::Agents, |agents| agents_part(agents, accepted))?;
         at(data_dir, DatabaseName::Identity, |identity| ask(identity, &open))?;
         Ok(HeldBack { messages: open.len(), ..held })
+    }
+}
+
+/// Code that a database runs by itself: triggers and views.
+struct Schema(Vec<(String, String, Option<String>)>);
+
+impl Schema {
+    /// Returns what the migrations make.
+    fn shipped(name: DatabaseName) -> Result<Self, StoreError> {
+        let path = Path::new(":memory:");
+        let edge = |error: rusqlite::Error| StoreError::from(error).at(path);
+        let connection = open::in_memory().map_err(edge)?;
+        migrate::migrate(&connection, path, name.as_str(), name.migrations())?;
+        Self::of(&connection).map_err(edge)
+    }
+
+    fn of(connection: &Connection) -> rusqlite::Result<Self> {
+        let mut statement = connection.prepare(
+            "SELECT type, name, sql FROM sqlite_schema WHERE type IN ('trigger', 'view') ORDER BY name",
+        )?;
+        let found = statement.query_map([], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?)))?;
+        Ok(Self(found.collect::<rusqlite::Result<_>>()?))
+    }
+
+    /// Removes what a copy has besides: whoever made it may have wanted to be called when it is written.
+    fn drop_others(&self, connection: &Connection) -> rusqlite::Result<()> {
+        for found in Self::of(connection)?.0 {
+            if !self.0.contains(&found) {
+                let (kind, name, _) = found;
+                connection.execute_batch(&format!("DROP {kind} \"{}\"", name.replace('"', "\"\"")))?;
+            }
+        }
+        Ok(())
     }
 }
 

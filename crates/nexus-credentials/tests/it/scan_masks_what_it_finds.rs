@@ -24,7 +24,7 @@ fn known_variables_are_found_and_masked() {
           "variable": "ANTHROPIC_API_KEY",
           "service": "anthropic",
           "kind": "api_key",
-          "masked": "0123…ghij",
+          "masked": "…ghij",
           "known": true,
           "imported": false
         },
@@ -40,7 +40,7 @@ fn known_variables_are_found_and_masked() {
           "variable": "GITHUB_TOKEN",
           "service": "github",
           "kind": "token",
-          "masked": "abcd…qrst",
+          "masked": "…qrst",
           "known": true,
           "imported": false
         }

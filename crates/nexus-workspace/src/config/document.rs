@@ -1,7 +1,9 @@
 //! The document itself: JSON in, dotted paths, JSON out with unknown keys and their order kept.
 
+use std::fmt;
 use std::path::Path;
 
+use serde::de::{Deserialize, Deserializer, MapAccess, SeqAccess, Visitor};
 use serde_json::{Map, Value};
 
 use super::error::ConfigError;
@@ -12,6 +14,67 @@ pub const MAX_DOCUMENT_SIZE: u64 = 256 * 1024;
 const MAX_KEY_LEN: usize = 256;
 /// Most parts of a dotted path.
 const MAX_PARTS: usize = 8;
+
+/// A JSON value in which no object names a key twice: readers differ about which of the two counts.
+struct Unique(Value);
+
+impl<'de> Deserialize<'de> for Unique {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_any(UniqueVisitor).map(Self)
+    }
+}
+
+struct UniqueVisitor;
+
+impl<'de> Visitor<'de> for UniqueVisitor {
+    type Value = Value;
+
+    fn expecting(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str("a JSON value")
+    }
+
+    fn visit_bool<E>(self, value: bool) -> Result<Value, E> {
+        Ok(value.into())
+    }
+
+    fn visit_i64<E>(self, value: i64) -> Result<Value, E> {
+        Ok(value.into())
+    }
+
+    fn visit_u64<E>(self, value: u64) -> Result<Value, E> {
+        Ok(value.into())
+    }
+
+    fn visit_f64<E>(self, value: f64) -> Result<Value, E> {
+        Ok(value.into())
+    }
+
+    fn visit_str<E>(self, value: &str) -> Result<Value, E> {
+        Ok(value.into())
+    }
+
+    fn visit_unit<E>(self) -> Result<Value, E> {
+        Ok(Value::Null)
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<Value, A::Error> {
+        let mut list = Vec::new();
+        while let Some(Unique(item)) = items.next_element()? {
+            list.push(item);
+        }
+        Ok(Value::Array(list))
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut entries: A) -> Result<Value, A::Error> {
+        let mut map = Map::new();
+        while let Some((key, Unique(value))) = entries.next_entry::<String, _>()? {
+            if map.insert(key.clone(), value).is_some() {
+                return Err(serde::de::Error::custom(format_args!("the key {key:?} is there twice")));
+            }
+        }
+        Ok(Value::Object(map))
+    }
+}
 
 /// A configuration as it stands in the file, not yet checked.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -25,7 +88,8 @@ impl Document {
     pub fn parse(text: &str, path: &Path) -> Result<Self, ConfigError> {
         let malformed = |detail: String| ConfigError::Malformed { path: path.to_owned(), detail };
         // The parser's message gives place and expectation but never quotes the text.
-        match serde_json::from_str(text).map_err(|error| malformed(error.to_string()))? {
+        let Unique(value) = serde_json::from_str(text).map_err(|error| malformed(error.to_string()))?;
+        match value {
             Value::Object(map) => Ok(Self(map)),
             Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) | Value::Array(_) => {
                 Err(malformed("the outermost value is not an object".into()))

@@ -91,6 +91,49 @@ fn a_reply_that_waited_is_kept_back_after_a_restore() {
     assert_eq!(report["trust"], "other_folder", "nobody vouched for it: {report}");
 }
 
+#[test]
+fn s18_a_restored_copy_has_neither_tokens_nor_triggers_of_somebody_s_own() {
+    let workspace = Workspace::initialized(env!("CARGO_BIN_EXE_nexus"));
+    let daemon = Daemon::start(&workspace, &DaemonOptions::default());
+    let made = daemon
+        .post("/api/call", &json!({ "method": "tokens.create", "params": { "scopes": ["control.*.read"] } }));
+    let token = made.json()["token"].as_str().unwrap().to_owned();
+    daemon.stop();
+    let triggers = |file: &std::path::Path| -> Vec<String> {
+        let connection = rusqlite::Connection::open(file).unwrap();
+        let mut statement = connection
+            .prepare("SELECT name FROM sqlite_schema WHERE type IN ('trigger', 'view') ORDER BY name")
+            .unwrap();
+        statement.query_map([], |row| row.get(0)).unwrap().collect::<Result<_, _>>().unwrap()
+    };
+    let mut ours = Vec::new();
+    for name in ["agents", "embeddings", "events", "identity", "memory", "runtime"] {
+        let file = workspace.path(&format!("state/data/{name}.db"));
+        ours.push((name, triggers(&file)));
+        let connection = rusqlite::Connection::open(&file).unwrap();
+        connection
+            .execute_batch(
+                "CREATE TRIGGER \"own \"\"one\" AFTER INSERT ON schema_version BEGIN DELETE FROM schema_version; END;
+                 CREATE VIEW own_view AS SELECT 1;",
+            )
+            .unwrap();
+    }
+    assert!(ours.iter().any(|(_, triggers)| !triggers.is_empty()), "there are triggers to keep");
+    let backup = workspace.home().join("backup");
+    workspace.nexus(&["backup", backup.to_str().unwrap()]).ok();
+    let mut copy = Workspace::new(env!("CARGO_BIN_EXE_nexus"));
+    copy.set_variable("HOME", workspace.home().display().to_string());
+    copy.nexus(&["restore", backup.to_str().unwrap(), "--trust"]).ok();
+    for (name, expected) in &ours {
+        assert_eq!(&triggers(&copy.path(&format!("state/data/{name}.db"))), expected, "{name}");
+    }
+    let again = Daemon::start(&copy, &DaemonOptions::default());
+    let answer = http::get(again.port(), "/api/requests", Some(&token)).unwrap();
+    assert_eq!(answer.status, 401, "{}", answer.body);
+    let listed = again.post("/api/call", &json!({ "method": "tokens.list" })).json();
+    assert_eq!(listed["tokens"], json!([]), "{listed}");
+}
+
 /// A restored copy that runs. Its home lies in the original's folder, which has to live as long.
 struct Restored {
     daemon: Daemon,

@@ -36,6 +36,26 @@ fn a_wrong_value_is_refused_with_key_and_remedy_and_the_file_stays() {
 }
 
 #[test]
+fn s18_a_key_that_is_there_twice_is_refused() {
+    let workspace = workspace();
+    let good = workspace.file("state/config.json");
+    for twice in [r#"{"queue": {"cap": 5}, "queue": {"cap": 6}}"#, r#"{"queue": {"cap": 5, "c\u0061p": 6}}"#]
+    {
+        workspace.write("state/config.json", twice);
+        for command in
+            [&["config", "get", "queue.cap"][..], &["config", "set", "queue.cap", "7"], &["status"]]
+        {
+            let finished = workspace.nexus(command);
+            assert_ne!(finished.code(), Some(0), "{command:?}: {finished:?}");
+            assert!(finished.stderr.contains("is there twice"), "{command:?}: {finished:?}");
+        }
+        assert_eq!(workspace.file("state/config.json"), twice, "nothing is lost");
+    }
+    workspace.write("state/config.json", &good);
+    workspace.nexus(&["config", "get", "queue.cap"]).ok();
+}
+
+#[test]
 fn the_token_never_shows_and_cannot_be_typed() {
     let workspace = workspace();
     let token = workspace.token();

@@ -18,6 +18,9 @@ use crate::send_options::{SendOptions, invalid};
 /// Source of everything that comes over the control plane.
 const CONTROL_PLANE: &str = "control-plane";
 
+/// How the owner is named as a caller.
+const OWNER: &str = "owner";
+
 /// What became of a message that was sent.
 pub(crate) enum Received {
     /// It is on disk, and has its place behind those that came before it.
@@ -36,7 +39,12 @@ pub(super) async fn receive(
     // A key that somebody pastes into a conversation would lie in three databases for ever.
     let send = ChatSend { message: pipeline.recorder.redactor.redact(&send.message), ..send };
     let body_hash = hash(&send);
-    let source_id = send.idempotency_key.clone().unwrap_or_else(new_ulid);
+    let source_id = match &send.idempotency_key {
+        // Everybody has keys of their own: nobody's message passes for the repetition of somebody else's.
+        Some(key) if options.caller != OWNER => format!("{}:{key}", options.caller),
+        Some(key) => key.clone(),
+        None => new_ulid(),
+    };
     let mut event = NewEvent::message(CONTROL_PLANE, &source_id, pipeline.owner.as_str(), &send.message);
     event.container_kind = Some("dm".to_owned());
     event.container_id = Some(options.session.to_string());

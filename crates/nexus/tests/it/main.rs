@@ -74,6 +74,7 @@ mod taint_follows_files;
 mod terminal;
 mod threats;
 mod tidy;
+mod tokens_carry_their_holder;
 mod tools_at_work;
 mod tools_side_by_side;
 mod turns_are_shown_live;

@@ -1,42 +1,17 @@
 //! Several pieces of work side by side, a few at a time.
 
-use std::collections::VecDeque;
-use std::future::{Future, poll_fn};
-use std::pin::Pin;
-use std::task::Poll;
+use futures_util::future::BoxFuture;
+use futures_util::{FutureExt, StreamExt, stream};
 
 /// Begins the work in its order, at most `most` pieces at a time, and returns what they gave in the same
 /// order once all have ended.
 pub(super) async fn together<'a, F>(work: impl Iterator<Item = F>, most: usize) -> Vec<F::Output>
 where
     F: Future + Send + 'a,
-    F::Output: Send,
 {
-    let mut waiting: VecDeque<(usize, F)> = work.enumerate().collect();
-    let mut ended: Vec<Option<F::Output>> = waiting.iter().map(|_| None).collect();
-    let mut running: Vec<(usize, Pin<Box<F>>)> = Vec::new();
-    poll_fn(|context| {
-        loop {
-            running.retain_mut(|(place, piece)| match piece.as_mut().poll(context) {
-                Poll::Ready(output) => {
-                    if let Some(slot) = ended.get_mut(*place) {
-                        *slot = Some(output);
-                    }
-                    false
-                }
-                Poll::Pending => true,
-            });
-            // What begins is looked at at once, or nothing would ever wake us for it.
-            let room = most.max(1).saturating_sub(running.len()).min(waiting.len());
-            if room == 0 {
-                break;
-            }
-            running.extend(waiting.drain(..room).map(|(place, piece)| (place, Box::pin(piece))));
-        }
-        if running.is_empty() { Poll::Ready(()) } else { Poll::Pending }
-    })
-    .await;
-    ended.into_iter().flatten().collect()
+    // Boxed: through the stream's own types the compiler cannot see that the work may be sent.
+    let work: Vec<BoxFuture<'a, F::Output>> = work.map(FutureExt::boxed).collect();
+    stream::iter(work).buffered(most).collect().await
 }
 
 #[cfg(test)]

@@ -1,6 +1,8 @@
 //! What `.nexus/.gitignore` keeps from git, and whether that is what it should: session state and nothing else.
-//!
-//! Reads the forms that people and tools write there: names, `*`, `?`, `**`, `!`, a slash before, between or behind.
+
+use std::path::Path;
+
+use ignore::gitignore::{Gitignore, GitignoreBuilder};
 
 /// What git must take, each by a path below `.nexus/` and the lines that give it back.
 const KEPT: [(&str, &str, &str); 4] = [
@@ -14,16 +16,16 @@ const MAX_LINE_LEN: usize = 1_000;
 
 /// Returns what is wrong with the text of `.nexus/.gitignore`, each with the lines that mend it at the file's end.
 pub(crate) fn faults(text: &str) -> Vec<String> {
-    let patterns: Vec<Pattern<'_>> = text.lines().filter_map(Pattern::read).collect();
+    let rules = read(text);
     let mut faults = Vec::new();
     for (what, path, lines) in KEPT {
-        if is_ignored(&patterns, path) {
+        if is_ignored(&rules, path) {
             faults.push(format!(
                 ".nexus/.gitignore hides {what} from git; add {lines} at its end to keep it with the project."
             ));
         }
     }
-    if !["state/plan.json", "state/nexus/session.json"].iter().all(|path| is_ignored(&patterns, path)) {
+    if !["state/plan.json", "state/nexus/session.json"].iter().all(|path| is_ignored(&rules, path)) {
         faults.push(
             ".nexus/.gitignore lets git track state/, which belongs to one machine; add the line state/ at its end."
                 .to_owned(),
@@ -32,81 +34,19 @@ pub(crate) fn faults(text: &str) -> Vec<String> {
     faults
 }
 
-#[derive(Debug)]
-struct Pattern<'a> {
-    parts: Vec<&'a str>,
-    gives_back: bool,
-    folders_only: bool,
-}
-
-impl<'a> Pattern<'a> {
-    fn read(line: &'a str) -> Option<Self> {
-        let line = line.trim_end();
-        if line.is_empty() || line.starts_with('#') || line.len() > MAX_LINE_LEN {
-            return None;
-        }
-        let (gives_back, line) = line.strip_prefix('!').map_or((false, line), |rest| (true, rest));
-        let (folders_only, line) = line.strip_suffix('/').map_or((false, line), |rest| (true, rest));
-        let mut parts: Vec<&str> = line.trim_start_matches('/').split('/').collect();
-        // A name without a slash counts at every depth.
-        if !line.contains('/') {
-            parts.insert(0, "**");
-        }
-        Some(Self { parts, gives_back, folders_only })
+fn read(text: &str) -> Gitignore {
+    let mut rules = GitignoreBuilder::new("");
+    for line in text.lines().filter(|line| line.len() <= MAX_LINE_LEN) {
+        // Git passes over a line it cannot read, and so does this.
+        let _ = rules.add_line(None, line);
     }
+    rules.build().unwrap_or_else(|_| Gitignore::empty())
 }
 
 /// Whether git leaves a file out: nothing below a folder that is left out can be given back.
-fn is_ignored(patterns: &[Pattern<'_>], path: &str) -> bool {
-    let parts: Vec<&str> = path.split('/').collect();
-    (1..=parts.len()).any(|depth| {
-        let is_folder = depth < parts.len();
-        let here = parts.get(..depth).unwrap_or_default();
-        let last = patterns
-            .iter()
-            .rev()
-            .find(|pattern| (is_folder || !pattern.folders_only) && fits(&pattern.parts, here));
-        last.is_some_and(|pattern| !pattern.gives_back)
-    })
-}
-
-fn fits(pattern: &[&str], path: &[&str]) -> bool {
-    match (pattern.split_first(), path.split_first()) {
-        (None, rest) => rest.is_none(),
-        // At the end it means what is inside, not the folder itself.
-        (Some((&"**", [])), rest) => rest.is_some(),
-        (Some((&"**", more)), rest) => fits(more, path) || rest.is_some_and(|(_, rest)| fits(pattern, rest)),
-        (Some((part, more)), Some((name, rest))) => {
-            is_like(part.as_bytes(), name.as_bytes()) && fits(more, rest)
-        }
-        (Some(_), None) => false,
-    }
-}
-
-/// Whether a name is like a pattern with `*` and `?`. Goes back to the last star only, so it cannot take long.
-fn is_like(pattern: &[u8], name: &[u8]) -> bool {
-    let (mut at, mut place) = (0, 0);
-    let mut star: Option<(usize, usize)> = None;
-    while place < name.len() {
-        match pattern.get(at) {
-            Some(b'*') => {
-                star = Some((at + 1, place));
-                at += 1;
-            }
-            Some(character) if *character == b'?' || name.get(place) == Some(character) => {
-                at += 1;
-                place += 1;
-            }
-            _ => match star {
-                Some((after, taken)) => {
-                    star = Some((after, taken + 1));
-                    (at, place) = (after, taken + 1);
-                }
-                None => return false,
-            },
-        }
-    }
-    pattern.get(at..).unwrap_or_default().iter().all(|character| *character == b'*')
+fn is_ignored(rules: &Gitignore, path: &str) -> bool {
+    let path = Path::new(path);
+    path.ancestors().any(|part| rules.matched(part, part != path).is_ignore())
 }
 
 #[cfg(test)]

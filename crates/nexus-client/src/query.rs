@@ -1,5 +1,9 @@
 //! Paths with query strings: the one place that percent-encodes.
 
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
+
+const RESERVED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
+
 /// A request target under construction.
 #[derive(Debug)]
 pub(crate) struct Target {
@@ -16,7 +20,7 @@ impl Target {
     /// Adds one path segment.
     pub(crate) fn segment(mut self, segment: &str) -> Self {
         self.text.push('/');
-        encode_into(&mut self.text, segment);
+        self.text.extend(utf8_percent_encode(segment, RESERVED));
         self
     }
 
@@ -26,7 +30,7 @@ impl Target {
         self.has_query = true;
         self.text.push_str(name);
         self.text.push('=');
-        encode_into(&mut self.text, value);
+        self.text.extend(utf8_percent_encode(value, RESERVED));
         self
     }
 
@@ -41,19 +45,6 @@ impl Target {
     /// Returns the finished target.
     pub(crate) fn into_text(self) -> String {
         self.text
-    }
-}
-
-fn encode_into(target: &mut String, text: &str) {
-    const HEX: &[u8; 16] = b"0123456789ABCDEF";
-    for byte in text.bytes() {
-        if byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'.' | b'_' | b'~') {
-            target.push(char::from(byte));
-        } else {
-            target.push('%');
-            target.push(char::from(HEX[usize::from(byte >> 4)]));
-            target.push(char::from(HEX[usize::from(byte & 15)]));
-        }
     }
 }
 

@@ -2,12 +2,16 @@
 
 use std::fmt;
 
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, percent_decode_str, utf8_percent_encode};
 use serde::{Deserialize, Serialize};
 
 /// Longest service name, in bytes.
 const MAX_SERVICE_LEN: usize = 64;
 /// Longest account name, in bytes; percent-encoded it still fits a file name.
 const MAX_ACCOUNT_LEN: usize = 80;
+/// What a file name does not carry as it is.
+const NOT_PLAIN: &AsciiSet =
+    &NON_ALPHANUMERIC.remove(b'@').remove(b'.').remove(b'_').remove(b'+').remove(b'-');
 
 /// Why a name cannot be used.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -86,37 +90,20 @@ impl AccountName {
 
     /// Returns the file name that carries this account, extension included.
     pub(crate) fn file_name(&self) -> String {
-        use std::fmt::Write as _;
-        let mut name = String::new();
-        for (position, byte) in self.0.bytes().enumerate() {
-            let is_plain = byte.is_ascii_alphanumeric() || b"@._+-".contains(&byte);
-            // A leading dot would hide the file; a leading underscore is kept for `_client.json`.
-            if is_plain && !(position == 0 && matches!(byte, b'.' | b'_')) {
-                name.push(char::from(byte));
-            } else {
-                // Writing to a String cannot fail.
-                let _ = write!(name, "%{byte:02X}");
-            }
-        }
-        name.push_str(".json");
-        name
+        // A leading dot would hide the file; a leading underscore is kept for `_client.json`.
+        let first = if self.0.starts_with(['.', '_']) { 1 } else { 0 };
+        let (first, rest) = self.0.split_at(first);
+        format!(
+            "{}{}.json",
+            utf8_percent_encode(first, NON_ALPHANUMERIC),
+            utf8_percent_encode(rest, NOT_PLAIN)
+        )
     }
 
     /// Reads the account out of a file name; none for files that are something else.
     pub(crate) fn from_file_name(name: &str) -> Option<Self> {
         let stem = name.strip_suffix(".json").filter(|stem| !stem.starts_with(['_', '.']))?;
-        let mut bytes = Vec::with_capacity(stem.len());
-        let mut rest = stem.bytes();
-        while let Some(byte) = rest.next() {
-            if byte == b'%' {
-                let digits = [rest.next()?, rest.next()?];
-                let text = std::str::from_utf8(&digits).ok()?;
-                bytes.push(u8::from_str_radix(text, 16).ok()?);
-            } else {
-                bytes.push(byte);
-            }
-        }
-        let account = Self::new(&String::from_utf8(bytes).ok()?).ok()?;
+        let account = Self::new(&percent_decode_str(stem).decode_utf8().ok()?).ok()?;
         // Only the one spelling we write counts, so that no account has two files.
         (account.file_name() == name).then_some(account)
     }

@@ -4,6 +4,7 @@
 use axum::http::header::{HOST, ORIGIN};
 use axum::http::{HeaderMap, Request, Uri};
 use nexus_protocol::error::ErrorCode;
+use percent_encoding::percent_decode_str;
 
 use crate::answer::Refusal;
 
@@ -75,7 +76,7 @@ fn no_secret_in_query(uri: &Uri) -> Result<(), Refusal> {
     let Some(query) = uri.query() else { return Ok(()) };
     let carries_token = query.split(['&', ';']).any(|pair| {
         let name = pair.split('=').next().unwrap_or_default();
-        let name = percent_decoded(name).to_ascii_lowercase();
+        let name = percent_decode_str(name).collect::<Vec<u8>>().to_ascii_lowercase();
         name.windows(5).any(|part| part == b"token")
     });
     if carries_token {
@@ -90,26 +91,6 @@ fn only<'a>(headers: &'a HeaderMap, name: &axum::http::HeaderName) -> Option<&'a
     let mut values = headers.get_all(name).iter();
     let value = values.next()?;
     if values.next().is_some() { None } else { value.to_str().ok() }
-}
-
-fn percent_decoded(text: &str) -> Vec<u8> {
-    let bytes = text.as_bytes();
-    let mut decoded = Vec::with_capacity(bytes.len());
-    let mut at = 0;
-    while at < bytes.len() {
-        let escape = (bytes[at] == b'%').then(|| text.get(at + 1..at + 3)).flatten();
-        match escape.and_then(|digits| u8::from_str_radix(digits, 16).ok()) {
-            Some(byte) => {
-                decoded.push(byte);
-                at += 3;
-            }
-            None => {
-                decoded.push(bytes[at]);
-                at += 1;
-            }
-        }
-    }
-    decoded
 }
 
 #[cfg(test)]

@@ -4,11 +4,11 @@ use std::time::Duration;
 
 use http_body_util::BodyExt;
 use nexus_protocol::bus::BusEvent;
+use nexus_protocol::sse::{Decoder, Frame};
 use tokio::time::timeout;
 
 use crate::ClientError;
 use crate::connection::{Opened, disconnected};
-use crate::sse::{Decoder, Frame};
 
 const WHAT: &str = "GET /api/events/stream";
 /// Silence after which the daemon counts as gone; it sends a heartbeat every 15 s.
@@ -90,7 +90,7 @@ mod tests {
     use super::*;
 
     fn frame(data: &str) -> Frame {
-        Frame { id: None, event: String::new(), data: data.to_owned() }
+        Frame { data: data.to_owned(), ..Frame::default() }
     }
 
     #[test]

@@ -8,7 +8,6 @@ mod error;
 mod events;
 mod query;
 mod socket;
-pub mod sse;
 
 pub use client::{Client, probe};
 pub use error::ClientError;

@@ -7,13 +7,13 @@ use std::time::Duration;
 use async_trait::async_trait;
 use nexus_credentials::Kind;
 use nexus_net::{BaseUrl, Net, NetError, Reach, Request, Response};
+use nexus_protocol::sse::{Decoder as SseDecoder, Frame};
 use secrecy::SecretString;
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 
 use crate::provider::{self, Wire};
 use crate::refusal::{self, Who};
-use crate::sse::{Event, Parser};
 use crate::{Conversation, Model, ModelError, ModelName, ModelReply, ReplySink, anthropic, openai};
 
 /// How much of a refusal is looked at.
@@ -162,7 +162,7 @@ impl Client {
                 }
                 let body = answer.bytes(MAX_WHOLE_SIZE).await.map_err(|error| self.trouble(&error))?;
                 let data = String::from_utf8_lossy(&body).into_owned();
-                decoder.take(&Event { name: None, data }, sink, &self.who())?;
+                decoder.take(&Frame { data, ..Frame::default() }, sink, &self.who())?;
                 decoder.finish(&self.who())
             }
         }
@@ -176,7 +176,7 @@ impl Client {
     ) -> Result<ModelReply, ModelError> {
         tracing::trace!("its answer is read");
         let who = self.who();
-        let mut parser = Parser::default();
+        let mut frames = SseDecoder::new();
         let mut patience = self.endpoint.timeouts.first_byte;
         loop {
             let piece = match tokio::time::timeout(patience, answer.chunk()).await {
@@ -189,8 +189,8 @@ impl Client {
             };
             patience = self.endpoint.timeouts.idle;
             let Some(piece) = piece else { break };
-            let events = parser.push(&piece).map_err(|_| broken_off(&who, "an event is too long"))?;
-            for event in events {
+            frames.push(&piece).map_err(|error| broken_off(&who, &error.to_string()))?;
+            while let Some(event) = frames.next_frame() {
                 if decoder.take(&event, sink, &who)? {
                     // The rest is the end of the stream; reading it lets the connection be used again.
                     let _ = tokio::time::timeout(Duration::from_millis(50), answer.chunk()).await;
@@ -198,7 +198,7 @@ impl Client {
                 }
             }
         }
-        if let Some(event) = parser.finish() {
+        if let Ok(Some(event)) = frames.finish() {
             decoder.take(&event, sink, &who)?;
         }
         decoder.finish(&who)
@@ -268,7 +268,7 @@ impl Model for Client {
 /// Puts a reply together from a provider's events.
 pub(crate) trait Decode: Send {
     /// Takes an event; returns whether the reply is complete.
-    fn take(&mut self, event: &Event, sink: ReplySink<'_>, who: &Who) -> Result<bool, ModelError>;
+    fn take(&mut self, event: &Frame, sink: ReplySink<'_>, who: &Who) -> Result<bool, ModelError>;
 
     /// Returns the reply, if its end has come.
     fn finish(self, who: &Who) -> Result<ModelReply, ModelError>;

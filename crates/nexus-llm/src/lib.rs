@@ -14,7 +14,6 @@ mod openai;
 mod probe;
 mod provider;
 mod refusal;
-mod sse;
 mod table;
 
 pub use chain::{Chain, Keys, Learned, Link, MayUse, Needs, Patience};

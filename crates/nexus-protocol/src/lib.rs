@@ -12,6 +12,7 @@ pub mod methods;
 pub mod models;
 pub mod run;
 pub mod schema;
+pub mod sse;
 pub mod status;
 pub mod tool;
 pub mod trace;

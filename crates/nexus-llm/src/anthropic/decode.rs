@@ -1,10 +1,10 @@
 //! Anthropic's events, put together to a reply.
 
+use nexus_protocol::sse::Frame;
 use serde_json::Value;
 
 use crate::client::{Decode, arguments, broken_off};
 use crate::refusal::{self, Who};
-use crate::sse::Event;
 use crate::{Content, ModelError, ModelEvent, ModelReply, ReplySink, StopReason, Usage};
 
 /// Most blocks of one reply.
@@ -41,13 +41,13 @@ enum Block {
 }
 
 impl Decode for Decoder {
-    fn take(&mut self, event: &Event, sink: ReplySink<'_>, who: &Who) -> Result<bool, ModelError> {
+    fn take(&mut self, event: &Frame, sink: ReplySink<'_>, who: &Who) -> Result<bool, ModelError> {
         let data: Value = match serde_json::from_str(&event.data) {
             Ok(data) => data,
             Err(_) if event.data.trim().is_empty() => return Ok(false),
             Err(_) => return Err(broken_off(who, "an event is not valid JSON")),
         };
-        match data["type"].as_str().or(event.name.as_deref()).unwrap_or_default() {
+        match data["type"].as_str().or(event.event.as_deref()).unwrap_or_default() {
             "message_start" => self.count(&data["message"]["usage"]),
             "content_block_start" => self.begin(&data["content_block"], sink, who)?,
             "content_block_delta" => self.grow(&data, sink, who)?,

@@ -2,11 +2,11 @@
 
 use std::collections::BTreeSet;
 
+use nexus_protocol::sse::Frame;
 use serde_json::Value;
 
 use crate::client::{Decode, arguments, broken_off};
 use crate::refusal::{self, Who};
-use crate::sse::Event;
 use crate::{Content, Conversation, ModelError, ModelEvent, ModelReply, ReplySink, StopReason, Usage};
 
 /// Most calls of one reply.
@@ -37,7 +37,7 @@ struct Call {
 }
 
 impl Decode for Decoder {
-    fn take(&mut self, event: &Event, sink: ReplySink<'_>, who: &Who) -> Result<bool, ModelError> {
+    fn take(&mut self, event: &Frame, sink: ReplySink<'_>, who: &Who) -> Result<bool, ModelError> {
         let data = event.data.trim();
         if data.is_empty() {
             return Ok(false);

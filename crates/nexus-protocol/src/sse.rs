@@ -11,8 +11,8 @@ pub const MAX_FRAME_LEN: usize = 4 * 1024 * 1024;
 pub struct Frame {
     /// The `id` field of this frame, if it had one.
     pub id: Option<String>,
-    /// The `event` field; empty when absent.
-    pub event: String,
+    /// The `event` field, if it had one.
+    pub event: Option<String>,
     /// The `data` lines, joined by line feeds.
     pub data: String,
 }
@@ -82,6 +82,16 @@ impl Decoder {
         self.ready.pop_front()
     }
 
+    /// Returns the last frame of a stream that ended without the blank line after it.
+    ///
+    /// # Errors
+    /// The line it breaks off in is not UTF-8.
+    pub fn finish(&mut self) -> Result<Option<Frame>, DecodeError> {
+        self.end_line()?;
+        self.end_frame();
+        Ok(self.next_frame())
+    }
+
     fn extend_line(&mut self, bytes: &[u8]) -> Result<(), DecodeError> {
         if self.frame_length + self.line.len() + bytes.len() > MAX_FRAME_LEN {
             return Err(DecodeError::TooLong);
@@ -123,7 +133,7 @@ impl Decoder {
                 self.has_data = true;
                 self.frame.data.push_str(value);
             }
-            "event" => value.clone_into(&mut self.frame.event),
+            "event" => self.frame.event = Some(value.to_owned()),
             "id" if !value.contains('\0') => self.frame.id = Some(value.to_owned()),
             // `retry` and unknown fields; the format says to pass over them.
             _ => return,

@@ -15,7 +15,11 @@ fn decode(chunks: &[&[u8]]) -> Result<Vec<Frame>, DecodeError> {
 }
 
 fn frame(id: Option<&str>, event: &str, data: &str) -> Frame {
-    Frame { id: id.map(str::to_owned), event: event.to_owned(), data: data.to_owned() }
+    Frame {
+        id: id.map(str::to_owned),
+        event: Some(event.to_owned()).filter(|event| !event.is_empty()),
+        data: data.to_owned(),
+    }
 }
 
 #[test]
@@ -26,6 +30,22 @@ fn fields_comments_and_blank_lines() {
         decode(&[stream.as_bytes()]).unwrap(),
         [frame(Some("7"), "a", "one\ntwo"), frame(None, "", "")]
     );
+}
+
+#[test]
+fn a_stream_may_end_without_its_last_blank_line() {
+    for (stream, last) in [
+        ("data: a\n\ndata: b", Some(frame(None, "", "b"))),
+        ("event: x\ndata: one\n", Some(frame(None, "x", "one"))),
+        ("data: a\n\n", None),
+        ("event: lost", None),
+        ("", None),
+    ] {
+        let mut decoder = Decoder::new();
+        decoder.push(stream.as_bytes()).unwrap();
+        while decoder.next_frame().is_some() {}
+        assert_eq!(decoder.finish().unwrap(), last, "{stream:?}");
+    }
 }
 
 #[test]

@@ -1,6 +1,11 @@
 //! From HTML to text a model can read: headings, paragraphs, lists and links, nothing that is not seen.
 //!
-//! A reader, not a browser: broken markup gives worse text, never an error and never unbounded work.
+//! A reader, not a browser: broken markup gives worse text, never an error and never unbounded work. What is markup and what an
+//! entity means is `html5gum`'s part, by the rules browsers follow.
+
+use std::borrow::Cow;
+
+use html5gum::{DefaultEmitter, HtmlString, StartTag, Token, Tokenizer};
 
 /// Elements whose content is never shown, whatever it is.
 const NEVER_SHOWN: &[&str] =
@@ -38,9 +43,6 @@ const BLOCKS: &[&str] = &[
 ];
 /// The most links taken from one page.
 const MAX_LINKS: usize = 2_000;
-/// The longest tag looked at.
-const MAX_TAG_LEN: usize = 16 * 1024;
-
 /// A page as text.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Page {
@@ -65,76 +67,84 @@ struct Reader {
     preformatted: usize,
     /// The target of the link we are in, and where its words begin.
     link: Option<(String, usize)>,
+    /// The element we are in that is not seen, and how many of its name are open.
+    hidden: Option<(HtmlString, usize)>,
 }
 
 impl Reader {
     fn read(&mut self, html: &str) {
-        let mut rest = html;
-        while let Some(open) = rest.find('<') {
-            self.words(&rest[..open]);
-            rest = &rest[open..];
-            if let Some(comment) = rest.strip_prefix("<!--") {
-                rest = comment.find("-->").map_or("", |end| &comment[end + 3..]);
-                continue;
+        for token in tokens(html) {
+            match (token, &mut self.hidden) {
+                (Token::StartTag(tag), Some((name, open))) => *open += usize::from(tag.name == *name),
+                (Token::EndTag(tag), Some((name, open))) if tag.name == *name => {
+                    *open -= 1;
+                    if *open == 0 {
+                        self.hidden = None;
+                    }
+                }
+                (_, Some(_)) => {}
+                (Token::StartTag(tag), None) if is_hidden(&tag) => self.hidden = Some((tag.name, 1)),
+                (Token::StartTag(tag), None) => self.begin(&tag),
+                (Token::EndTag(tag), None) => self.end(&tag.name),
+                (Token::String(words), None) => self.words(&text(&words)),
+                (Token::Comment(_) | Token::Doctype(_) | Token::Error(_), None) => {}
             }
-            let Some(tag) = Tag::read(rest) else {
-                self.words("<");
-                rest = &rest[1..];
-                continue;
-            };
-            rest = &rest[tag.length..];
-            if tag.is_hidden() {
-                rest = after_end(rest, &tag.name);
-                continue;
-            }
-            self.tag(&tag);
         }
-        self.words(rest);
         self.end_link();
     }
 
-    fn tag(&mut self, tag: &Tag<'_>) {
-        let name = tag.name.as_str();
-        match (name, tag.closes) {
-            ("br", _) => self.page.text.push('\n'),
-            ("li", false) => self.page.text.push_str("\n- "),
-            ("h1" | "h2" | "h3" | "h4" | "h5" | "h6", false) => {
+    fn begin(&mut self, tag: &StartTag<()>) {
+        match text(&tag.name).as_ref() {
+            "br" => self.page.text.push('\n'),
+            "li" => self.page.text.push_str("\n- "),
+            name @ ("h1" | "h2" | "h3" | "h4" | "h5" | "h6") => {
                 let depth = name.as_bytes().get(1).map_or(1, |digit| usize::from(digit - b'0'));
                 self.page.text.push_str(&format!("\n\n{} ", "#".repeat(depth)));
             }
-            ("h1" | "h2" | "h3" | "h4" | "h5" | "h6", true) => self.page.text.push('\n'),
-            ("td" | "th", false) => self.page.text.push_str(" | "),
-            ("a", false) => {
+            "td" | "th" => self.page.text.push_str(" | "),
+            "a" => {
                 self.end_link();
-                self.link = tag.attribute("href").map(|target| (decode(&target), self.page.text.len()));
+                self.link = attribute(tag, "href").map(|target| (target.into_owned(), self.page.text.len()));
             }
-            ("a", true) => self.end_link(),
-            ("img", _) => {
-                if let Some(alt) = tag.attribute("alt").filter(|alt| !alt.trim().is_empty()) {
-                    self.page.text.push_str(&format!("[{}]", decode(alt.trim())));
+            "img" => {
+                if let Some(alt) = attribute(tag, "alt").filter(|alt| !alt.trim().is_empty()) {
+                    self.page.text.push_str(&format!("[{}]", alt.trim()));
                 }
             }
-            ("pre", closes) => {
+            "pre" => {
                 self.page.text.push('\n');
-                self.preformatted =
-                    if closes { self.preformatted.saturating_sub(1) } else { self.preformatted + 1 };
+                self.preformatted += 1;
             }
-            (block, _) if BLOCKS.contains(&block) => self.page.text.push('\n'),
+            block if BLOCKS.contains(&block) => self.page.text.push('\n'),
             _ => {}
         }
     }
 
-    fn words(&mut self, raw: &str) {
-        let words = decode(raw);
-        if self.preformatted > 0 {
-            self.page.text.push_str(&words);
-            return;
+    fn end(&mut self, name: &HtmlString) {
+        match text(name).as_ref() {
+            "h1" | "h2" | "h3" | "h4" | "h5" | "h6" => self.page.text.push('\n'),
+            "a" => self.end_link(),
+            "pre" => {
+                self.page.text.push('\n');
+                self.preformatted = self.preformatted.saturating_sub(1);
+            }
+            block if BLOCKS.contains(&block) => self.page.text.push('\n'),
+            _ => {}
         }
+    }
+
+    fn words(&mut self, words: &str) {
         for character in words.chars() {
-            if !character.is_whitespace() {
-                self.page.text.push(character);
-            } else if !self.page.text.ends_with([' ', '\n']) && !self.page.text.is_empty() {
-                self.page.text.push(' ');
+            match character {
+                // Seen by nobody: what parts words, and what ends up here by its number only.
+                '\u{ad}' | '\u{200c}' | '\u{200d}' => {}
+                hidden if hidden.is_control() && !hidden.is_whitespace() => {}
+                blank if blank.is_whitespace() && self.preformatted == 0 => {
+                    if !self.page.text.ends_with([' ', '\n']) && !self.page.text.is_empty() {
+                        self.page.text.push(' ');
+                    }
+                }
+                character => self.page.text.push(character),
             }
         }
     }
@@ -152,130 +162,42 @@ impl Reader {
     }
 }
 
-#[derive(Debug)]
-struct Tag<'a> {
-    name: String,
-    closes: bool,
-    inside: &'a str,
-    /// Bytes from `<` to `>`.
-    length: usize,
+fn tokens(html: &str) -> impl Iterator<Item = Token> {
+    let mut emitter = DefaultEmitter::default();
+    // Inside scripts, styles and titles markup is text.
+    emitter.naively_switch_states(true);
+    Tokenizer::new_with_emitter(html, emitter).flatten()
 }
 
-impl<'a> Tag<'a> {
-    fn read(text: &'a str) -> Option<Self> {
-        let window = &text[..text.floor_char_boundary(MAX_TAG_LEN)];
-        let closes = window[1..].starts_with('/');
-        let start = if closes { 2 } else { 1 };
-        let first = window[start..].chars().next()?;
-        if !first.is_ascii_alphabetic() && !matches!(first, '!' | '?') {
-            return None;
-        }
-        let mut quote = None;
-        let end = window.char_indices().skip(start).find(|(_, character)| match (quote, *character) {
-            (Some(open), character) => {
-                if open == character {
-                    quote = None;
-                }
-                false
-            }
-            (None, '"' | '\'') => {
-                quote = Some(*character);
-                false
-            }
-            (None, character) => character == '>',
-        });
-        let (end, _) = end?;
-        let inside = &window[start..end];
-        let name: String = inside
-            .chars()
-            .take_while(|character| character.is_ascii_alphanumeric() || *character == '-')
-            .map(|character| character.to_ascii_lowercase())
-            .collect();
-        Some(Self { name, closes, inside, length: end + 1 })
-    }
-
-    fn attribute(&self, wanted: &str) -> Option<String> {
-        let mut rest = self.inside.get(self.name.len()..)?;
-        loop {
-            rest = rest.trim_start_matches(|character: char| character.is_whitespace() || character == '/');
-            let end = rest
-                .find(|character: char| character.is_whitespace() || character == '=')
-                .unwrap_or(rest.len());
-            if end == 0 {
-                return None;
-            }
-            let name = rest[..end].to_ascii_lowercase();
-            rest = rest[end..].trim_start();
-            let value = match rest.strip_prefix('=') {
-                None => String::new(),
-                Some(after) => {
-                    let after = after.trim_start();
-                    let (value, next) = match after.chars().next() {
-                        Some(quote @ ('"' | '\'')) => {
-                            after[1..].split_once(quote).unwrap_or((&after[1..], ""))
-                        }
-                        _ => after.split_at(after.find(char::is_whitespace).unwrap_or(after.len())),
-                    };
-                    rest = next;
-                    value.to_owned()
-                }
-            };
-            if name == wanted {
-                return Some(value);
-            }
-        }
-    }
-
-    /// Tells whether nothing of the element is seen. Words for the machine alone are no use to a reader.
-    fn is_hidden(&self) -> bool {
-        if self.closes || VOID.contains(&self.name.as_str()) {
-            return false;
-        }
-        let style = self.attribute("style").unwrap_or_default().to_ascii_lowercase().replace(' ', "");
-        NEVER_SHOWN.contains(&self.name.as_str())
-            || self.attribute("hidden").is_some()
-            || self.attribute("aria-hidden").as_deref() == Some("true")
-            || ["display:none", "visibility:hidden", "font-size:0", "opacity:0"]
-                .iter()
-                .any(|sign| style.contains(sign))
-    }
+fn text(bytes: &HtmlString) -> Cow<'_, str> {
+    String::from_utf8_lossy(bytes)
 }
 
-/// Returns what follows the end of an element that has just begun.
-fn after_end<'a>(html: &'a str, name: &str) -> &'a str {
-    let mut depth = 1;
-    let mut rest = html;
-    // What scripts contain is no markup; their first end is the end.
-    let is_raw = matches!(name, "script" | "style");
-    while let Some(open) = rest.find('<') {
-        rest = &rest[open..];
-        let Some(tag) = Tag::read(rest) else {
-            rest = &rest[1..];
-            continue;
-        };
-        if tag.name == name {
-            if tag.closes {
-                depth -= 1;
-            } else if !is_raw && !tag.inside.ends_with('/') {
-                depth += 1;
-            }
-        }
-        // Inside raw text a tag may swallow the real end; step over its first letter only.
-        rest = if is_raw && !(tag.name == name && tag.closes) { &rest[1..] } else { &rest[tag.length..] };
-        if depth == 0 {
-            return rest;
-        }
+fn attribute<'a>(tag: &'a StartTag<()>, name: &str) -> Option<Cow<'a, str>> {
+    tag.attributes.get(name.as_bytes()).map(|value| text(value))
+}
+
+/// Tells whether nothing of the element is seen. Words for the machine alone are no use to a reader.
+fn is_hidden(tag: &StartTag<()>) -> bool {
+    let name = text(&tag.name);
+    if VOID.contains(&name.as_ref()) {
+        return false;
     }
-    ""
+    let style = attribute(tag, "style").unwrap_or_default().to_ascii_lowercase().replace(' ', "");
+    NEVER_SHOWN.contains(&name.as_ref())
+        || attribute(tag, "hidden").is_some()
+        || attribute(tag, "aria-hidden").as_deref() == Some("true")
+        || ["display:none", "visibility:hidden", "font-size:0", "opacity:0"]
+            .iter()
+            .any(|sign| style.contains(sign))
 }
 
 fn title_of(html: &str) -> String {
-    let lower = html.get(..html.floor_char_boundary(64 * 1024)).unwrap_or(html).to_ascii_lowercase();
-    let inside = lower.find("<title").and_then(|at| lower[at..].find('>').map(|end| at + end + 1));
-    let Some(start) = inside else { return String::new() };
-    let end = lower[start..].find("</title").map_or(start, |end| start + end);
-    let title: Vec<&str> = html[start..end].split_whitespace().collect();
-    decode(&title.join(" ")).chars().take(200).collect()
+    let mut tokens = tokens(&html[..html.floor_char_boundary(64 * 1024)])
+        .skip_while(|token| !matches!(token, Token::StartTag(tag) if tag.name == b"title"))
+        .skip(1);
+    let Some(Token::String(title)) = tokens.next() else { return String::new() };
+    text(&title).split_whitespace().collect::<Vec<_>>().join(" ").chars().take(200).collect()
 }
 
 /// Returns the part of a page that is about its subject, where the page says which one that is.
@@ -290,69 +212,6 @@ fn body_of(html: &str) -> &str {
         }
     }
     html
-}
-
-fn decode(text: &str) -> String {
-    let mut result = String::with_capacity(text.len());
-    let mut rest = text;
-    while let Some(at) = rest.find('&') {
-        result.push_str(&rest[..at]);
-        rest = &rest[at..];
-        let end = rest.char_indices().take(12).find(|(_, character)| *character == ';').map(|(end, _)| end);
-        match end.and_then(|end| Some((entity(&rest[1..end])?, end))) {
-            Some((character, end)) => {
-                result.push_str(&character);
-                rest = &rest[end + 1..];
-            }
-            None => {
-                result.push('&');
-                rest = &rest[1..];
-            }
-        }
-    }
-    result.push_str(rest);
-    result
-}
-
-fn entity(name: &str) -> Option<String> {
-    if let Some(number) = name.strip_prefix('#') {
-        let code = match number.strip_prefix(['x', 'X']) {
-            Some(hex) => u32::from_str_radix(hex, 16).ok()?,
-            None => number.parse().ok()?,
-        };
-        let character =
-            char::from_u32(code).filter(|character| !character.is_control() || character.is_whitespace())?;
-        return Some(character.to_string());
-    }
-    let character = match name {
-        "amp" => "&",
-        "lt" => "<",
-        "gt" => ">",
-        "quot" => "\"",
-        "apos" => "'",
-        "nbsp" | "ensp" | "emsp" | "thinsp" => " ",
-        "mdash" => "—",
-        "ndash" => "–",
-        "hellip" => "…",
-        "lsquo" => "‘",
-        "rsquo" => "’",
-        "ldquo" => "“",
-        "rdquo" => "”",
-        "laquo" => "«",
-        "raquo" => "»",
-        "bull" => "•",
-        "middot" => "·",
-        "copy" => "©",
-        "reg" => "®",
-        "trade" => "™",
-        "deg" => "°",
-        "euro" => "€",
-        "pound" => "£",
-        "times" => "×",
-        "shy" | "zwnj" | "zwj" => "",
-        _ => return None,
-    };
-    Some(character.to_owned())
 }
 
 /// Removes blanks at the ends of lines and more than one empty line in a row.

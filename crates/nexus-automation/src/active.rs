@@ -13,7 +13,7 @@ pub struct ActiveAutomations(Vec<Automation>);
 impl ActiveAutomations {
     /// Returns those registered at a hook point, in the order they run.
     pub fn at(&self, hook: HookPoint) -> impl Iterator<Item = &Automation> {
-        self.0.iter().filter(move |one| HookPoint::parse(&one.definition.hook_point) == Some(hook))
+        self.0.iter().filter(move |one| HookPoint::of_row(&one.definition.hook_point) == Some(hook))
     }
 
     /// Keeps only those whose code is in this program, for a workspace that is not trusted.

@@ -1,115 +1,67 @@
 //! The named places at which automations can run.
 
-/// A place at which automations can run.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum HookPoint {
-    /// An event is parsed and stored.
-    AfterReceiveEvent,
-    /// The principal is known.
-    AfterResolveIdentity,
-    /// Access is decided.
-    AfterResolveAccess,
-    /// The automation stage itself.
-    RunAutomations,
-    /// The context is ready.
-    AfterAssembleContext,
-    /// A worker's context is ready and its engine has not started.
-    WorkerPreExecution,
-    /// Any agent's turn has ended.
-    AfterRunAgent,
-    /// A reply was sent.
-    AfterDeliverResponse,
-    /// The request is closing.
-    Finalize,
-    /// An agent ran a command.
-    CommandExecute,
-    /// The user began anew.
-    CommandNew,
-    /// The user reset a session.
-    CommandReset,
-    /// The user stopped a run.
-    CommandStop,
-    /// The user asked for compaction.
-    CommandCompact,
-    /// An agent runs for the first time.
-    AgentBootstrap,
-    SessionStart,
-    /// A session ends.
-    SessionEnd,
-    /// The daemon is ready.
-    RuntimeStartup,
-    /// The daemon is going down.
-    RuntimeShutdown,
-    /// Memory closed an episode.
-    EpisodeCreated,
-    /// Memory decided to keep an episode.
-    EpisodeRetained,
+use nexus_base::words;
+
+words! {
+    /// A place at which automations can run.
+    #[derive(PartialOrd, Ord)]
+    pub enum HookPoint {
+        /// An event is parsed and stored.
+        AfterReceiveEvent = "after:receiveEvent",
+        /// The principal is known.
+        AfterResolveIdentity = "after:resolveIdentity",
+        /// Access is decided.
+        AfterResolveAccess = "after:resolveAccess",
+        /// The automation stage itself.
+        RunAutomations = "runAutomations",
+        /// The context is ready.
+        AfterAssembleContext = "after:assembleContext",
+        /// A worker's context is ready and its engine has not started.
+        WorkerPreExecution = "worker:pre_execution",
+        /// Any agent's turn has ended.
+        AfterRunAgent = "after:runAgent",
+        /// A reply was sent.
+        AfterDeliverResponse = "after:deliverResponse",
+        /// The request is closing.
+        Finalize = "finalize",
+        /// An agent ran a command.
+        CommandExecute = "command:execute",
+        /// The user began anew.
+        CommandNew = "command:new",
+        /// The user reset a session.
+        CommandReset = "command:reset",
+        /// The user stopped a run.
+        CommandStop = "command:stop",
+        /// The user asked for compaction.
+        CommandCompact = "command:compact",
+        /// An agent runs for the first time.
+        AgentBootstrap = "agent:bootstrap",
+        SessionStart = "session:start",
+        /// A session ends.
+        SessionEnd = "session:end",
+        /// The daemon is ready.
+        RuntimeStartup = "runtime:startup",
+        /// The daemon is going down.
+        RuntimeShutdown = "runtime:shutdown",
+        /// Memory closed an episode.
+        EpisodeCreated = "episode:created",
+        /// Memory decided to keep an episode.
+        EpisodeRetained = "episode:retained",
+    }
 }
 
 impl HookPoint {
-    /// Every hook point, in the order a request meets them.
-    pub const ALL: [Self; 21] = [
-        Self::AfterReceiveEvent,
-        Self::AfterResolveIdentity,
-        Self::AfterResolveAccess,
-        Self::RunAutomations,
-        Self::AfterAssembleContext,
-        Self::WorkerPreExecution,
-        Self::AfterRunAgent,
-        Self::AfterDeliverResponse,
-        Self::Finalize,
-        Self::CommandExecute,
-        Self::CommandNew,
-        Self::CommandReset,
-        Self::CommandStop,
-        Self::CommandCompact,
-        Self::AgentBootstrap,
-        Self::SessionStart,
-        Self::SessionEnd,
-        Self::RuntimeStartup,
-        Self::RuntimeShutdown,
-        Self::EpisodeCreated,
-        Self::EpisodeRetained,
-    ];
-
     /// Returns its place in [`HookPoint::ALL`].
     pub(crate) const fn index(self) -> usize {
         self as usize
     }
 
-    /// Returns the name used in rows and commands.
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::AfterReceiveEvent => "after:receiveEvent",
-            Self::AfterResolveIdentity => "after:resolveIdentity",
-            Self::AfterResolveAccess => "after:resolveAccess",
-            Self::RunAutomations => "runAutomations",
-            Self::AfterAssembleContext => "after:assembleContext",
-            Self::WorkerPreExecution => "worker:pre_execution",
-            Self::AfterRunAgent => "after:runAgent",
-            Self::AfterDeliverResponse => "after:deliverResponse",
-            Self::Finalize => "finalize",
-            Self::CommandExecute => "command:execute",
-            Self::CommandNew => "command:new",
-            Self::CommandReset => "command:reset",
-            Self::CommandStop => "command:stop",
-            Self::CommandCompact => "command:compact",
-            Self::AgentBootstrap => "agent:bootstrap",
-            Self::SessionStart => "session:start",
-            Self::SessionEnd => "session:end",
-            Self::RuntimeStartup => "runtime:startup",
-            Self::RuntimeShutdown => "runtime:shutdown",
-            Self::EpisodeCreated => "episode:created",
-            Self::EpisodeRetained => "episode:retained",
-        }
-    }
-
     /// Reads a name. An empty one is the automation stage, as rows without a hook point mean.
-    pub fn parse(name: &str) -> Option<Self> {
+    pub fn of_row(name: &str) -> Option<Self> {
         if name.is_empty() {
             return Some(Self::RunAutomations);
         }
-        Self::ALL.into_iter().find(|hook| hook.as_str() == name)
+        Self::parse(name)
     }
 
     /// Tells whether something waits at this place, so that an automation may block there.
@@ -137,11 +89,5 @@ impl HookPoint {
             | Self::EpisodeCreated
             | Self::EpisodeRetained => false,
         }
-    }
-}
-
-impl std::fmt::Display for HookPoint {
-    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        formatter.write_str(self.as_str())
     }
 }

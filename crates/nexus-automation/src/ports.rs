@@ -4,38 +4,21 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use nexus_base::id::{EventId, RequestId};
+use nexus_base::words;
 use nexus_memory::{Learnt, Utterance};
 
 use crate::handler::RunError;
 use crate::verdict::Cost;
 
-/// What an automation thinks about.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Purpose {
-    /// Looking something up: it may only search memory.
-    Read,
-    /// Writing down: it may search memory and add to it.
-    Write,
-    /// Its own work: it may change what it has learnt.
-    Reflect,
-}
-
-impl Purpose {
-    /// All of them.
-    pub const ALL: [Self; 3] = [Self::Read, Self::Write, Self::Reflect];
-
-    /// Returns the word its session is named by.
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Read => "read",
-            Self::Write => "write",
-            Self::Reflect => "reflect",
-        }
-    }
-
-    /// Reads the word.
-    pub fn parse(word: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|purpose| purpose.as_str() == word)
+words! {
+    /// What an automation thinks about.
+    pub enum Purpose {
+        /// Looking something up: it may only search memory.
+        Read = "read",
+        /// Writing down: it may search memory and add to it.
+        Write = "write",
+        /// Its own work: it may change what it has learnt.
+        Reflect = "reflect",
     }
 }
 

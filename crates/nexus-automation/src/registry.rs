@@ -60,7 +60,7 @@ impl Registry {
     pub(crate) fn new(active: &ActiveAutomations, before: &Self) -> Self {
         let mut registry = Self::default();
         for automation in active.iter() {
-            let Some(hook) = HookPoint::parse(&automation.definition.hook_point) else {
+            let Some(hook) = HookPoint::of_row(&automation.definition.hook_point) else {
                 tracing::warn!(
                     automation = automation.definition.name,
                     hook = automation.definition.hook_point,

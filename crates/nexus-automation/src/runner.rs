@@ -193,7 +193,7 @@ impl Runner {
 
     /// Tries an automation out, switched on or not. Nothing about it is kept or counted.
     pub async fn try_out(&self, automation: Automation, occasion: Occasion) -> Tried {
-        let hook = HookPoint::parse(&automation.definition.hook_point).unwrap_or(HookPoint::RunAutomations);
+        let hook = HookPoint::of_row(&automation.definition.hook_point).unwrap_or(HookPoint::RunAutomations);
         self.shared.try_out(automation, hook, occasion).await
     }
 

@@ -12,3 +12,4 @@ pub mod lock;
 pub mod redact;
 pub mod task;
 pub mod text;
+mod words;

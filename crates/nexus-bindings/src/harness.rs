@@ -1,38 +1,24 @@
 //! The six harnesses a folder can be bound to.
 
-use std::fmt;
+use nexus_base::words;
 
-/// A coding harness.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Harness {
-    ClaudeCode,
-    /// Codex CLI.
-    Codex,
-    Cursor,
-    OpenCode,
-    /// Gemini CLI.
-    Gemini,
-    /// Qwen Code.
-    Qwen,
+words! {
+    /// A coding harness.
+    #[derive(PartialOrd, Ord)]
+    pub enum Harness {
+        ClaudeCode = "claude-code",
+        /// Codex CLI.
+        Codex = "codex",
+        Cursor = "cursor",
+        OpenCode = "opencode",
+        /// Gemini CLI.
+        Gemini = "gemini",
+        /// Qwen Code.
+        Qwen = "qwen",
+    }
 }
 
 impl Harness {
-    /// All of them, in the order they are listed.
-    pub const ALL: [Self; 6] =
-        [Self::ClaudeCode, Self::Codex, Self::Cursor, Self::OpenCode, Self::Gemini, Self::Qwen];
-
-    /// Returns the name used in commands and folders.
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::ClaudeCode => "claude-code",
-            Self::Codex => "codex",
-            Self::Cursor => "cursor",
-            Self::OpenCode => "opencode",
-            Self::Gemini => "gemini",
-            Self::Qwen => "qwen",
-        }
-    }
-
     /// Returns the name people know it by.
     pub const fn title(self) -> &'static str {
         match self {
@@ -55,16 +41,5 @@ impl Harness {
             Self::Gemini => ".gemini/settings.json",
             Self::Qwen => ".qwen/settings.json",
         }
-    }
-
-    /// Reads a name.
-    pub fn parse(name: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|harness| harness.as_str() == name)
-    }
-}
-
-impl fmt::Display for Harness {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.write_str(self.as_str())
     }
 }

@@ -40,11 +40,11 @@ impl HookEvent {
         if name == "turn_end" {
             return Some(Self::TurnEnd);
         }
-        Moment::named(name).map(Self::Moment)
+        Moment::parse(name).map(Self::Moment)
     }
 
     pub fn names() -> Vec<&'static str> {
-        Moment::ALL.iter().map(|moment| moment.name()).chain(["turn_end"]).collect()
+        Moment::ALL.iter().map(|moment| moment.as_str()).chain(["turn_end"]).collect()
     }
 }
 

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use nexus_base::clock::Timestamp;
 use nexus_base::file::FileError;
+use nexus_base::words;
 use serde::{Deserialize, Serialize};
 
 use secrecy::{ExposeSecret, SecretString};
@@ -13,20 +14,22 @@ use crate::account::{Account, Credential, CredentialStats, Observer};
 use crate::folder::CredentialFolder;
 use crate::reference::Reference;
 
-/// How the use of a credential failed.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum FailureKind {
-    /// Too many requests.
-    RateLimit,
-    /// No credit left.
-    Billing,
-    /// The provider does not accept it.
-    Auth,
-    /// No answer in time.
-    Timeout,
-    /// Anything else.
-    Unknown,
+words! {
+    /// How the use of a credential failed.
+    #[derive(PartialOrd, Ord, Serialize, Deserialize)]
+    #[serde(rename_all = "snake_case")]
+    pub enum FailureKind {
+        /// Too many requests.
+        RateLimit = "rate_limit",
+        /// No credit left.
+        Billing = "billing",
+        /// The provider does not accept it.
+        Auth = "auth",
+        /// No answer in time.
+        Timeout = "timeout",
+        /// Anything else.
+        Unknown = "unknown",
+    }
 }
 
 impl FailureKind {
@@ -54,16 +57,6 @@ impl FailureKind {
     pub fn rest(self, count: u32) -> Duration {
         let doublings = count.saturating_sub(1).min(16);
         self.first_rest().saturating_mul(1 << doublings).min(self.longest_rest())
-    }
-
-    const fn word(self) -> &'static str {
-        match self {
-            Self::RateLimit => "rate_limit",
-            Self::Billing => "billing",
-            Self::Auth => "auth",
-            Self::Timeout => "timeout",
-            Self::Unknown => "unknown",
-        }
     }
 }
 
@@ -98,7 +91,7 @@ impl Credential {
         let until = now.0.saturating_add(i64::try_from(rest.as_millis()).unwrap_or(i64::MAX));
         stats.cooldown_since = Some(now);
         stats.cooldown_until = Some(Timestamp(until));
-        *stats.failure_reasons.entry(kind.word().to_owned()).or_default() += 1;
+        *stats.failure_reasons.entry(kind.as_str().to_owned()).or_default() += 1;
     }
 
     /// Notes that it cannot be used.

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use nexus_base::clock::Timestamp;
 use nexus_base::id::{RequestId, SessionLabel, ToolCallId, new_ulid};
+use nexus_base::words;
 use nexus_store::identity::{
     GrantRow, NewGrant, NewPermissionRequest, PermissionAnswer, PermissionRequest, PermissionStatus,
 };
@@ -25,15 +26,16 @@ const MAX_SUMMARY: usize = 64 * 1024;
 /// Longest reason, in characters.
 const MAX_REASON: usize = 2_000;
 
-/// What consent is asked for.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Kind {
-    /// A tool call.
-    Tool,
-    /// A command.
-    Exec,
-    /// Anything else.
-    Access,
+words! {
+    /// What consent is asked for.
+    pub enum Kind {
+        /// A tool call.
+        Tool = "tool",
+        /// A command.
+        Exec = "exec",
+        /// Anything else.
+        Access = "access",
+    }
 }
 
 /// How long consent holds.
@@ -110,15 +112,6 @@ pub enum ApprovalError {
 }
 
 impl Kind {
-    /// Returns the stored word.
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Tool => "tool",
-            Self::Exec => "exec",
-            Self::Access => "access",
-        }
-    }
-
     const fn stands(self) -> Duration {
         match self {
             Self::Tool | Self::Exec => TOOL_STANDS,

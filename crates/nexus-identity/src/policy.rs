@@ -4,30 +4,21 @@ use std::time::Duration;
 
 use nexus_base::clock::LocalClock;
 use nexus_store::agents::ItemMode;
+use nexus_base::words;
 
 use crate::access::Circumstances;
 use crate::permissions::{DataLevel, Names, Permissions, Terms, ToolRule};
 use crate::principal::Principal;
 
-/// What is decided.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Decision {
-    /// They may.
-    Allow,
-    /// They may not.
-    Deny,
-    /// The owner is asked first.
-    Ask,
-}
-
-impl Decision {
-    /// Returns the word for it.
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Allow => "allow",
-            Self::Deny => "deny",
-            Self::Ask => "ask",
-        }
+words! {
+    /// What is decided.
+    pub enum Decision {
+        /// They may.
+        Allow = "allow",
+        /// They may not.
+        Deny = "deny",
+        /// The owner is asked first.
+        Ask = "ask",
     }
 }
 

@@ -6,42 +6,31 @@ use std::fmt;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Code {
     /// The magic differs.
-    BadMagic,
+    BadMagic = 100,
     /// The version differs, in the envelope or in the handshake.
-    BadVersion,
+    BadVersion = 101,
     /// An illegal or reserved workspace id.
-    BadWsId,
+    BadWsId = 102,
     /// A payload that is too big, or a handshake of the wrong size.
-    PayloadTooBig,
+    PayloadTooBig = 103,
     /// A checksum that is not zero.
-    BadChecksum,
+    BadChecksum = 104,
     /// A command before the handshake.
-    NeedHandshake,
+    NeedHandshake = 200,
     /// Not armed, or an arming flag out of range.
-    ArmingRequired,
+    ArmingRequired = 201,
     /// Too low a role, an unknown one, or a peer that is not the owner.
-    RoleRequired,
+    RoleRequired = 202,
     /// What lies on disk would lead out of the jail.
-    LawViolation,
+    LawViolation = 300,
     /// Everything else that did not work.
-    InternalError,
+    InternalError = 500,
 }
 
 impl Code {
     /// Returns the number on the wire.
     pub const fn number(self) -> u16 {
-        match self {
-            Self::BadMagic => 100,
-            Self::BadVersion => 101,
-            Self::BadWsId => 102,
-            Self::PayloadTooBig => 103,
-            Self::BadChecksum => 104,
-            Self::NeedHandshake => 200,
-            Self::ArmingRequired => 201,
-            Self::RoleRequired => 202,
-            Self::LawViolation => 300,
-            Self::InternalError => 500,
-        }
+        self as u16
     }
 }
 

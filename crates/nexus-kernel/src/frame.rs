@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use nexus_base::words;
 use zerocopy::little_endian::{U16, U32};
 use zerocopy::{FromBytes, FromZeros as _, Immutable, IntoBytes, KnownLayout, Unaligned};
 
@@ -61,54 +62,29 @@ pub struct Envelope {
 
 const _: () = assert!(size_of::<Envelope>() == ENVELOPE_BYTES);
 
-/// Who the caller says it is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Role {
-    /// Nobody in particular.
-    None,
-    User,
-    /// Somebody who runs the machine's workspaces.
-    Operator,
-    /// The system itself.
-    System,
+words! {
+    /// Who the caller says it is.
+    #[derive(PartialOrd, Ord)]
+    pub enum Role {
+        /// Nobody in particular.
+        None = "none",
+        User = "user",
+        /// Somebody who runs the machine's workspaces.
+        Operator = "operator",
+        /// The system itself.
+        System = "system",
+    }
 }
 
 impl Role {
     /// Returns the role of a number, if there is one.
-    pub const fn from_number(number: u16) -> Option<Self> {
-        match number {
-            0 => Some(Self::None),
-            1 => Some(Self::User),
-            2 => Some(Self::Operator),
-            3 => Some(Self::System),
-            _ => None,
-        }
+    pub fn from_number(number: u16) -> Option<Self> {
+        Self::ALL.get(usize::from(number)).copied()
     }
 
     /// Returns the number on the wire.
     pub const fn number(self) -> u16 {
-        match self {
-            Self::None => 0,
-            Self::User => 1,
-            Self::Operator => 2,
-            Self::System => 3,
-        }
-    }
-
-    /// Returns the word manifests and people use.
-    pub const fn word(self) -> &'static str {
-        match self {
-            Self::None => "none",
-            Self::User => "user",
-            Self::Operator => "operator",
-            Self::System => "system",
-        }
-    }
-}
-
-impl fmt::Display for Role {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.write_str(self.word())
+        self as u16
     }
 }
 

@@ -199,7 +199,7 @@ impl KernelSession {
     ) -> Result<Outcome, Reject> {
         let refused = |reject| Line::reject(Plane::Kernel, envelope, reject);
         let parsed = parsed.inspect_err(|&reject| refused(reject).render(&mut self.lines))?;
-        let (method, target) = (Some(parsed.method.name()), parsed.target.as_deref().map(str::as_bytes));
+        let (method, target) = (Some(parsed.method.as_str()), parsed.target.as_deref().map(str::as_bytes));
         let request = policy::check(parsed.method.needs(), role, envelope.arming == 1)
             .and(parsed.request)
             .inspect_err(|&reject| Line { method, target, ..refused(reject) }.render(&mut self.lines))?;

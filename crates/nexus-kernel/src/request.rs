@@ -1,6 +1,7 @@
 //! What a payload asks for, from either spelling: `CONTROL` (method and params) or `CONTROL_CALL`
 //! (command and argv). Whether it may be asked for is the policy's business.
 
+use nexus_base::words;
 use serde_json::{Map, Value};
 
 use crate::code::{self, Reject};
@@ -8,39 +9,27 @@ use crate::json;
 use crate::policy::Needs;
 use crate::ws_id::WsId;
 
-/// The methods there are.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Method {
-    /// Are you there?
-    Ping,
-    /// How is the Kernel?
-    Status,
-    /// Make a workspace.
-    Create,
-    /// Name the workspaces.
-    List,
-    /// Is this workspace there?
-    Show,
-    /// Remove a workspace.
-    Destroy,
-    /// Remove a workspace and make it anew.
-    Reset,
+words! {
+    /// The methods there are.
+    pub enum Method {
+        /// Are you there?
+        Ping = "ping",
+        /// How is the Kernel?
+        Status = "status",
+        /// Make a workspace.
+        Create = "ws_create",
+        /// Name the workspaces.
+        List = "ws_list",
+        /// Is this workspace there?
+        Show = "ws_status",
+        /// Remove a workspace.
+        Destroy = "ws_destroy",
+        /// Remove a workspace and make it anew.
+        Reset = "ws_reset",
+    }
 }
 
 impl Method {
-    /// Returns the name, as `CONTROL` spells it and logs show it.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Ping => "ping",
-            Self::Status => "status",
-            Self::Create => "ws_create",
-            Self::List => "ws_list",
-            Self::Show => "ws_status",
-            Self::Destroy => "ws_destroy",
-            Self::Reset => "ws_reset",
-        }
-    }
-
     /// Returns what it takes to use it.
     pub const fn needs(self) -> Needs {
         match self {

@@ -1,6 +1,7 @@
 //! A fact on its way in and out: one tidy sentence, and whose words it is.
 
 use nexus_base::redact::Redactor;
+use nexus_base::words;
 use serde::Serialize;
 use serde_json::{Value, json};
 
@@ -10,39 +11,28 @@ pub const MAX_FACT_LEN: usize = 2_000;
 /// Name of the metadata field that keeps the provenance.
 const FIELD: &str = "provenance";
 
-/// Whose words a fact is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Provenance {
-    /// The owner's own.
-    Owner,
-    /// Worked out by an agent from what the owner and the workspace said.
-    Agent,
-    /// From a web page, a tool server, a stranger: true perhaps, but nobody vouches for it.
-    Untrusted,
+words! {
+    /// Whose words a fact is.
+    #[derive(Serialize)]
+    #[serde(rename_all = "snake_case")]
+    pub enum Provenance {
+        /// The owner's own.
+        Owner = "owner",
+        /// Worked out by an agent from what the owner and the workspace said.
+        Agent = "agent",
+        /// From a web page, a tool server, a stranger: true perhaps, but nobody vouches for it.
+        Untrusted = "untrusted",
+    }
 }
 
 impl Provenance {
-    /// Returns the word it is stored as.
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Owner => "owner",
-            Self::Agent => "agent",
-            Self::Untrusted => "untrusted",
-        }
-    }
-
     pub(crate) fn to_metadata(self) -> Value {
         json!({ FIELD: self.as_str() })
     }
 
     // A row that does not say whose words it holds is vouched for by nobody.
     pub(crate) fn from_metadata(metadata: &Value) -> Self {
-        match metadata.get(FIELD).and_then(Value::as_str) {
-            Some("owner") => Self::Owner,
-            Some("agent") => Self::Agent,
-            Some(_) | None => Self::Untrusted,
-        }
+        metadata.get(FIELD).and_then(Value::as_str).and_then(Self::parse).unwrap_or(Self::Untrusted)
     }
 }
 

@@ -13,6 +13,7 @@ mod tests;
 
 use std::collections::BTreeMap;
 
+use nexus_base::words;
 use serde::Deserialize;
 
 pub(crate) use capability::{FILE_CLASSES, SHELL_CLASSES};
@@ -20,49 +21,31 @@ pub use capability::{LEAD_ONLY, denied_tools, effective};
 pub use package::body_hash;
 pub use validate::{CatalogError, validate};
 
-/// What a role is for.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Category {
-    /// Advises.
-    How,
-    /// Makes.
-    Do,
-    /// Verifies.
-    Check,
-}
-
-impl Category {
-    /// Returns the word the contract uses.
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::How => "how",
-            Self::Do => "do",
-            Self::Check => "check",
-        }
+words! {
+    /// What a role is for.
+    #[derive(Deserialize)]
+    #[serde(rename_all = "snake_case")]
+    pub enum Category {
+        /// Advises.
+        How = "how",
+        /// Makes.
+        Do = "do",
+        /// Verifies.
+        Check = "check",
     }
 }
 
-/// Whether an instance of a role may go on with what it knows.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum ResumeTier {
-    /// Across tasks.
-    Persistent,
-    /// With the same files only.
-    Bounded,
-    /// Never.
-    Ephemeral,
-}
-
-impl ResumeTier {
-    /// Returns the word the contract uses.
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Persistent => "persistent",
-            Self::Bounded => "bounded",
-            Self::Ephemeral => "ephemeral",
-        }
+words! {
+    /// Whether an instance of a role may go on with what it knows.
+    #[derive(Deserialize)]
+    #[serde(rename_all = "snake_case")]
+    pub enum ResumeTier {
+        /// Across tasks.
+        Persistent = "persistent",
+        /// With the same files only.
+        Bounded = "bounded",
+        /// Never.
+        Ephemeral = "ephemeral",
     }
 }
 

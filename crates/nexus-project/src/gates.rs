@@ -200,7 +200,7 @@ fn project_refusal(ask: &Ask<'_>, tool: Tool) -> Option<String> {
             "Report to Lead."
         }
     };
-    Some(format!("{who} may not call {}. {instead}", tool.name()))
+    Some(format!("{who} may not call {}. {instead}", tool.as_str()))
 }
 
 fn edit_refusal(ask: &Ask<'_>) -> Option<String> {

@@ -12,6 +12,7 @@ mod toolcall;
 
 use std::path::PathBuf;
 
+use nexus_base::words;
 use serde::Serialize;
 use serde_json::{Map, Value};
 
@@ -19,57 +20,25 @@ use crate::catalog::Catalog;
 use crate::harness::{HarnessId, ToolLog};
 use crate::{Project, ProjectError};
 
-/// A moment.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Moment {
-    /// A session begins.
-    SessionStart,
-    /// The person said something.
-    UserMessage,
-    /// An instance is about to start.
-    SubagentSpawn,
-    /// An instance ended.
-    SubagentComplete,
-    /// A tool is about to be called.
-    PreToolUse,
-    /// A tool was called.
-    PostToolUse,
-    /// The session ends.
-    SessionEnd,
-    /// The conversation was shortened.
-    ContextCompact,
-}
-
-impl Moment {
-    /// All of them.
-    pub const ALL: [Self; 8] = [
-        Self::SessionStart,
-        Self::UserMessage,
-        Self::SubagentSpawn,
-        Self::SubagentComplete,
-        Self::PreToolUse,
-        Self::PostToolUse,
-        Self::SessionEnd,
-        Self::ContextCompact,
-    ];
-
-    /// Returns its name in the contract.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::SessionStart => "session_start",
-            Self::UserMessage => "user_message",
-            Self::SubagentSpawn => "subagent_spawn",
-            Self::SubagentComplete => "subagent_complete",
-            Self::PreToolUse => "pre_tool_use",
-            Self::PostToolUse => "post_tool_use",
-            Self::SessionEnd => "session_end",
-            Self::ContextCompact => "context_compact",
-        }
-    }
-
-    /// Finds a moment by its name.
-    pub fn named(name: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|moment| moment.name() == name)
+words! {
+    /// A moment.
+    pub enum Moment {
+        /// A session begins.
+        SessionStart = "session_start",
+        /// The person said something.
+        UserMessage = "user_message",
+        /// An instance is about to start.
+        SubagentSpawn = "subagent_spawn",
+        /// An instance ended.
+        SubagentComplete = "subagent_complete",
+        /// A tool is about to be called.
+        PreToolUse = "pre_tool_use",
+        /// A tool was called.
+        PostToolUse = "post_tool_use",
+        /// The session ends.
+        SessionEnd = "session_end",
+        /// The conversation was shortened.
+        ContextCompact = "context_compact",
     }
 }
 

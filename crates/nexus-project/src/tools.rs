@@ -10,6 +10,7 @@ mod task;
 
 use std::path::Path;
 
+use nexus_base::words;
 use nexus_protocol::tool::{ToolHints, ToolOutput};
 use serde_json::{Map, Value};
 
@@ -20,70 +21,39 @@ pub use specs::spec;
 /// Most bytes of all parameters of a call together.
 pub(crate) const MAX_PARAMETER_BYTES: usize = 9 * 1024 * 1024;
 
-/// One of the eleven.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Tool {
-    /// Opens a plan, archiving an open one first.
-    PlanStart,
-    /// Shows the open plan.
-    PlanStatus,
-    /// Adds, removes, renames or reopens an issue.
-    PlanUpdate,
-    /// Records what was decided about an issue.
-    PlanDecide,
-    /// Adds a task.
-    TaskAdd,
-    /// Lists tasks and which are ready.
-    TaskList,
-    /// Sets a task's status.
-    TaskUpdate,
-    /// Archives plan and tasks as one cycle.
-    TaskClose,
-    /// Searches archived cycles.
-    HistorySearch,
-    /// Says what is going on.
-    Context,
-    /// Writes a file for others to read.
-    ArtifactWrite,
+words! {
+    /// One of the eleven.
+    pub enum Tool {
+        /// Opens a plan, archiving an open one first.
+        PlanStart = "plan_start",
+        /// Shows the open plan.
+        PlanStatus = "plan_status",
+        /// Adds, removes, renames or reopens an issue.
+        PlanUpdate = "plan_update",
+        /// Records what was decided about an issue.
+        PlanDecide = "plan_decide",
+        /// Adds a task.
+        TaskAdd = "task_add",
+        /// Lists tasks and which are ready.
+        TaskList = "task_list",
+        /// Sets a task's status.
+        TaskUpdate = "task_update",
+        /// Archives plan and tasks as one cycle.
+        TaskClose = "task_close",
+        /// Searches archived cycles.
+        HistorySearch = "history_search",
+        /// Says what is going on.
+        Context = "context",
+        /// Writes a file for others to read.
+        ArtifactWrite = "artifact_write",
+    }
 }
 
 impl Tool {
-    /// All of them, in the order of the contract.
-    pub const ALL: [Self; 11] = [
-        Self::PlanStart,
-        Self::PlanStatus,
-        Self::PlanUpdate,
-        Self::PlanDecide,
-        Self::TaskAdd,
-        Self::TaskList,
-        Self::TaskUpdate,
-        Self::TaskClose,
-        Self::HistorySearch,
-        Self::Context,
-        Self::ArtifactWrite,
-    ];
-
-    /// Returns the tool's name.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::PlanStart => "plan_start",
-            Self::PlanStatus => "plan_status",
-            Self::PlanUpdate => "plan_update",
-            Self::PlanDecide => "plan_decide",
-            Self::TaskAdd => "task_add",
-            Self::TaskList => "task_list",
-            Self::TaskUpdate => "task_update",
-            Self::TaskClose => "task_close",
-            Self::HistorySearch => "history_search",
-            Self::Context => "context",
-            Self::ArtifactWrite => "artifact_write",
-        }
-    }
-
     /// Finds a tool by its name, with or without the prefix `nx_`.
     pub fn named(name: &str) -> Option<Self> {
         let name = name.strip_prefix("nx_").unwrap_or(name);
-        Self::ALL.into_iter().find(|tool| tool.name() == name)
+        Self::parse(name)
     }
 
     /// Returns whether the tool changes nothing.

@@ -6,6 +6,7 @@ mod sessions;
 
 use nexus_base::clock::Timestamp;
 use nexus_base::id::SessionLabel;
+use nexus_base::words;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
@@ -188,29 +189,19 @@ pub struct InvocationsOf {
     pub limit: Option<usize>,
 }
 
-/// Where a request for consent stands.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
-pub enum ApprovalStatus {
-    /// Nobody has answered.
-    Pending,
-    /// The owner agreed.
-    Approved,
-    /// The owner refused.
-    Denied,
-    /// Nobody answered in time, which counts as a refusal.
-    Expired,
-}
-
-impl ApprovalStatus {
-    /// Returns the word for it.
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Pending => "pending",
-            Self::Approved => "approved",
-            Self::Denied => "denied",
-            Self::Expired => "expired",
-        }
+words! {
+    /// Where a request for consent stands.
+    #[derive(Serialize, Deserialize, JsonSchema)]
+    #[serde(rename_all = "snake_case")]
+    pub enum ApprovalStatus {
+        /// Nobody has answered.
+        Pending = "pending",
+        /// The owner agreed.
+        Approved = "approved",
+        /// The owner refused.
+        Denied = "denied",
+        /// Nobody answered in time, which counts as a refusal.
+        Expired = "expired",
     }
 }
 
@@ -288,26 +279,17 @@ pub struct ApprovalRequest {
     pub wait_ms: Option<u64>,
 }
 
-/// What consent is asked for.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
-pub enum ApprovalKind {
-    /// A tool call; silence is a refusal after two minutes.
-    Tool,
-    /// A command; as a tool call, and never for more than once.
-    Exec,
-    /// Anything else; silence is a refusal after a day.
-    Access,
-}
-
-impl ApprovalKind {
-    /// Returns the word for it.
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Tool => "tool",
-            Self::Exec => "exec",
-            Self::Access => "access",
-        }
+words! {
+    /// What consent is asked for.
+    #[derive(Serialize, Deserialize, JsonSchema)]
+    #[serde(rename_all = "snake_case")]
+    pub enum ApprovalKind {
+        /// A tool call; silence is a refusal after two minutes.
+        Tool = "tool",
+        /// A command; as a tool call, and never for more than once.
+        Exec = "exec",
+        /// Anything else; silence is a refusal after a day.
+        Access = "access",
     }
 }
 

@@ -7,6 +7,7 @@
 use std::fmt::Write as _;
 
 use nexus_base::text::visible::is_deceptive;
+use nexus_base::words;
 
 const OPEN: &str = "<context>\n";
 const CLOSE: &str = "</context>\n\n";
@@ -41,38 +42,19 @@ pub mod key {
     pub const UNTRUSTED: &str = "untrusted";
 }
 
-/// What a framed message is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Kind {
-    /// A person speaks.
-    Message,
-    /// A worker is given its task.
-    Task,
-    /// A worker's result comes back.
-    WorkerResult,
-    /// Another agent speaks.
-    AgentMessage,
-    /// The runtime speaks.
-    System,
-}
-
-impl Kind {
-    /// Returns the stable word.
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Message => "message",
-            Self::Task => "task",
-            Self::WorkerResult => "worker_result",
-            Self::AgentMessage => "agent_message",
-            Self::System => "system",
-        }
-    }
-
-    /// Reads the stable word.
-    pub fn parse(word: &str) -> Option<Self> {
-        [Self::Message, Self::Task, Self::WorkerResult, Self::AgentMessage, Self::System]
-            .into_iter()
-            .find(|kind| kind.as_str() == word)
+words! {
+    /// What a framed message is.
+    pub enum Kind {
+        /// A person speaks.
+        Message = "message",
+        /// A worker is given its task.
+        Task = "task",
+        /// A worker's result comes back.
+        WorkerResult = "worker_result",
+        /// Another agent speaks.
+        AgentMessage = "agent_message",
+        /// The runtime speaks.
+        System = "system",
     }
 }
 

@@ -5,6 +5,7 @@
 //! out matches on [`Method`] exhaustively: a method without an entry does not compile, and one that
 //! nobody answers neither.
 
+use nexus_base::words;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -20,29 +21,19 @@ pub enum Path {
     Pipeline,
 }
 
-/// What a method does to its resource.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
-pub enum Action {
-    /// Looks.
-    Read,
-    /// Changes or starts something.
-    Write,
-    /// Changes who may do what, or how the daemon runs.
-    Admin,
-    /// Answers for the owner.
-    Approve,
-}
-
-impl Action {
-    /// Returns the word permissions use.
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Read => "read",
-            Self::Write => "write",
-            Self::Admin => "admin",
-            Self::Approve => "approve",
-        }
+words! {
+    /// What a method does to its resource.
+    #[derive(Serialize, Deserialize, JsonSchema)]
+    #[serde(rename_all = "snake_case")]
+    pub enum Action {
+        /// Looks.
+        Read = "read",
+        /// Changes or starts something.
+        Write = "write",
+        /// Changes who may do what, or how the daemon runs.
+        Admin = "admin",
+        /// Answers for the owner.
+        Approve = "approve",
     }
 }
 

@@ -2,57 +2,39 @@
 
 use nexus_base::clock::Timestamp;
 use nexus_base::id::{EventId, RequestId, SessionLabel, TurnId};
+use nexus_base::words;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-/// The eight pipeline stages, in order.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase")]
-pub enum Stage {
-    /// Durable insert, then the acknowledgement.
-    ReceiveEvent,
-    /// Who sent it.
-    ResolveIdentity,
-    /// May they.
-    ResolveAccess,
-    /// Automations that may enrich or handle it.
-    RunAutomations,
-    /// What the model will be told.
-    AssembleContext,
-    /// The turn itself.
-    RunAgent,
-    /// The reply reaches its channel.
-    DeliverResponse,
-    /// Trace closed, outbound event written.
-    Finalize,
+words! {
+    /// The eight pipeline stages, in order.
+    #[derive(PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
+    #[serde(rename_all = "camelCase")]
+    pub enum Stage {
+        /// Durable insert, then the acknowledgement.
+        ReceiveEvent = "receiveEvent",
+        /// Who sent it.
+        ResolveIdentity = "resolveIdentity",
+        /// May they.
+        ResolveAccess = "resolveAccess",
+        /// Automations that may enrich or handle it.
+        RunAutomations = "runAutomations",
+        /// What the model will be told.
+        AssembleContext = "assembleContext",
+        /// The turn itself.
+        RunAgent = "runAgent",
+        /// The reply reaches its channel.
+        DeliverResponse = "deliverResponse",
+        /// Trace closed, outbound event written.
+        Finalize = "finalize",
+    }
 }
 
 impl Stage {
-    /// Every stage, in order.
-    pub const ALL: [Self; 8] = [
-        Self::ReceiveEvent,
-        Self::ResolveIdentity,
-        Self::ResolveAccess,
-        Self::RunAutomations,
-        Self::AssembleContext,
-        Self::RunAgent,
-        Self::DeliverResponse,
-        Self::Finalize,
-    ];
-
     /// Returns the stable name.
     pub const fn name(self) -> &'static str {
-        match self {
-            Self::ReceiveEvent => "receiveEvent",
-            Self::ResolveIdentity => "resolveIdentity",
-            Self::ResolveAccess => "resolveAccess",
-            Self::RunAutomations => "runAutomations",
-            Self::AssembleContext => "assembleContext",
-            Self::RunAgent => "runAgent",
-            Self::DeliverResponse => "deliverResponse",
-            Self::Finalize => "finalize",
-        }
+        self.as_str()
     }
 }
 

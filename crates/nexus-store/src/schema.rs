@@ -3,42 +3,30 @@
 
 use std::path::{Path, PathBuf};
 
+use nexus_base::words;
+
 use crate::migrate::Migration;
 
-/// One of the six databases.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum DatabaseName {
-    /// What arrived and what was said.
-    Events,
-    /// Sessions, turns, tool calls, queue, outbox.
-    Agents,
-    /// People, contacts, grants, access decisions.
-    Identity,
-    /// Facts and episodes.
-    Memory,
-    /// Vectors of what memory holds.
-    Embeddings,
-    /// Traces, automations, boots, usage.
-    Runtime,
+words! {
+    /// One of the six databases.
+    #[derive(PartialOrd, Ord)]
+    pub enum DatabaseName {
+        /// What arrived and what was said.
+        Events = "events",
+        /// Sessions, turns, tool calls, queue, outbox.
+        Agents = "agents",
+        /// People, contacts, grants, access decisions.
+        Identity = "identity",
+        /// Facts and episodes.
+        Memory = "memory",
+        /// Vectors of what memory holds.
+        Embeddings = "embeddings",
+        /// Traces, automations, boots, usage.
+        Runtime = "runtime",
+    }
 }
 
 impl DatabaseName {
-    /// All six, in the order they are reported.
-    pub const ALL: [Self; 6] =
-        [Self::Events, Self::Agents, Self::Identity, Self::Memory, Self::Embeddings, Self::Runtime];
-
-    /// Returns the name as used in failpoints, reports and file names.
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Events => "events",
-            Self::Agents => "agents",
-            Self::Identity => "identity",
-            Self::Memory => "memory",
-            Self::Embeddings => "embeddings",
-            Self::Runtime => "runtime",
-        }
-    }
-
     /// Returns the database's file inside `data_dir`.
     pub fn file_in(self, data_dir: &Path) -> PathBuf {
         data_dir.join(format!("{}.db", self.as_str()))
@@ -58,12 +46,6 @@ impl DatabaseName {
             Self::Embeddings => EMBEDDINGS,
             Self::Runtime => RUNTIME,
         }
-    }
-}
-
-impl std::fmt::Display for DatabaseName {
-    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        formatter.write_str(self.as_str())
     }
 }
 

@@ -13,29 +13,9 @@ pub(crate) struct UnknownWord(pub(crate) String);
 /// Declares an enum that is stored as one of a closed list of words.
 macro_rules! words {
     ($(#[$doc:meta])* $name:ident { $($(#[$variant_doc:meta])* $variant:ident = $word:literal),+ $(,)? }) => {
-        $(#[$doc])*
-        #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-        pub enum $name { $($(#[$variant_doc])* $variant),+ }
-
-        impl $name {
-            /// Returns the stored word.
-            pub const fn as_str(self) -> &'static str {
-                match self { $(Self::$variant => $word),+ }
-            }
-
-            /// Returns the value a word stands for.
-            pub fn parse(word: &str) -> Option<Self> {
-                match word {
-                    $($word => Some(Self::$variant),)+
-                    _ => None,
-                }
-            }
-        }
-
-        impl std::fmt::Display for $name {
-            fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-                formatter.write_str(self.as_str())
-            }
+        nexus_base::words! {
+            $(#[$doc])*
+            pub enum $name { $($(#[$variant_doc])* $variant = $word),+ }
         }
 
         impl rusqlite::types::ToSql for $name {

@@ -44,7 +44,7 @@ impl ProjectTool {
 
     /// Returns what the model is told.
     pub(crate) fn spec(&self) -> ToolSpec {
-        let mut ops: Vec<&str> = self.allowed().map(Tool::name).collect();
+        let mut ops: Vec<&str> = self.allowed().map(Tool::as_str).collect();
         if self.is_lead {
             ops.push(SKILL);
         }
@@ -76,7 +76,7 @@ impl ProjectTool {
             return self.skill(&parameters);
         }
         let Some(tool) = Tool::named(op).filter(|tool| !self.denied.contains(tool)) else {
-            let known: Vec<&str> = self.allowed().map(Tool::name).collect();
+            let known: Vec<&str> = self.allowed().map(Tool::as_str).collect();
             return ToolOutput::error(format!(
                 "project has no op {op:?} for you; available: {}",
                 known.join(", ")

@@ -52,7 +52,7 @@ pub(super) fn each(ground: &Ground) -> Vec<(RoleFile<'_>, Denied)> {
             let denied = Denied {
                 files: has("no_file_edit"),
                 shell: has("no_shell_exec"),
-                tools: denied_tools(&denials, known).iter().map(|tool| tool.name().to_owned()).collect(),
+                tools: denied_tools(&denials, known).iter().map(|tool| tool.as_str().to_owned()).collect(),
             };
             (RoleFile(agent), denied)
         })

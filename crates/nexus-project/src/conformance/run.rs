@@ -121,7 +121,7 @@ impl Run<'_> {
             });
         }
         let event = event.ok_or("a step needs an action or an event")?;
-        if let Some(moment) = Moment::named(&event.kind) {
+        if let Some(moment) = Moment::parse(&event.kind) {
             return Ok(match self.subject.moment(&self.root, &self.harness, moment, &event.params) {
                 Ok(value) => Outcome::Answer(value),
                 Err(message) => Outcome::Failed(message),

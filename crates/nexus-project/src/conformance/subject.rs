@@ -81,7 +81,7 @@ pub trait Subject {
         if moment == Moment::SessionEnd {
             return self.event(root, harness, &Event::SessionEnd).map(|()| Value::Object(Map::new()));
         }
-        Err(format!("it does not receive {}", moment.name()))
+        Err(format!("it does not receive {}", moment.as_str()))
     }
 }
 

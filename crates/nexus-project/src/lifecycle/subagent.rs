@@ -55,7 +55,7 @@ pub(super) fn spawn(place: &Place<'_>, payload: &Payload<'_>) -> Result<Reply, P
     };
     Ok(Reply {
         resume: Some(resume),
-        denied_tools: denied.into_iter().map(|tool| tool.name().to_owned()).collect(),
+        denied_tools: denied.into_iter().map(|tool| tool.as_str().to_owned()).collect(),
         warnings,
         ..Reply::telling(text)
     })

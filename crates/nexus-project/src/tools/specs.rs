@@ -8,7 +8,7 @@ use super::Tool;
 /// Returns what a model is told about a tool.
 pub fn spec(tool: Tool) -> ToolSpec {
     ToolSpec {
-        name: tool.name().to_owned(),
+        name: tool.as_str().to_owned(),
         description: description(tool).to_owned(),
         input_schema: schema(tool),
         replay: if tool.is_read_only() { Replay::Safe } else { Replay::Unsafe },

@@ -97,7 +97,7 @@ pub fn sample(data: Option<Value>) -> Occasion {
 }
 
 fn read(wanted: AutomationRegister) -> Result<Registration, RuntimeError> {
-    let hook_point = HookPoint::parse(&wanted.hook_point).ok_or_else(|| {
+    let hook_point = HookPoint::of_row(&wanted.hook_point).ok_or_else(|| {
         let names: Vec<&str> = HookPoint::ALL.iter().map(|hook| hook.as_str()).collect();
         invalid(format!("there is no hook point {:?}; use one of {}", wanted.hook_point, names.join(", ")))
     })?;

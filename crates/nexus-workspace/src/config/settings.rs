@@ -9,6 +9,7 @@ use std::time::Duration;
 
 pub use nexus_base::conversation::QueueMode;
 use nexus_base::redact::PLACEHOLDER;
+use nexus_base::words;
 use secrecy::{ExposeSecret, SecretString};
 use serde::{Deserialize, Deserializer};
 use serde_json::{Map, Value};
@@ -395,32 +396,21 @@ pub struct LoggingSettings {
     pub level: LogLevel,
 }
 
-/// How much is logged.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum LogLevel {
-    /// A person must act.
-    Error,
-    /// Something is degraded.
-    Warn,
-    /// Lifecycle.
-    Info,
-    /// Decisions.
-    Debug,
-    /// Everything.
-    Trace,
-}
-
-impl LogLevel {
-    /// Returns the level's name.
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Error => "error",
-            Self::Warn => "warn",
-            Self::Info => "info",
-            Self::Debug => "debug",
-            Self::Trace => "trace",
-        }
+words! {
+    /// How much is logged.
+    #[derive(Deserialize)]
+    #[serde(rename_all = "snake_case")]
+    pub enum LogLevel {
+        /// A person must act.
+        Error = "error",
+        /// Something is degraded.
+        Warn = "warn",
+        /// Lifecycle.
+        Info = "info",
+        /// Decisions.
+        Debug = "debug",
+        /// Everything.
+        Trace = "trace",
     }
 }
 

@@ -78,7 +78,7 @@ pub(crate) fn is_called(arguments: &[String]) -> bool {
 pub(crate) fn misused(arguments: &[String], failure: &Failure) -> Outcome {
     output::failure(failure);
     let has = |wanted: &str| arguments.iter().any(|argument| argument == wanted);
-    if !(has("--fail-closed") && has(Moment::PreToolUse.name())) {
+    if !(has("--fail-closed") && has(Moment::PreToolUse.as_str())) {
         return Ok(());
     }
     let behind = arguments.iter().skip_while(|argument| *argument != "--harness").nth(1);

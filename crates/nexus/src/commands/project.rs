@@ -214,7 +214,7 @@ fn close(context: &Context, project: &Project, format: Format) -> Outcome {
     let (catalog, tool_log) = (ground.catalog(), ground.tool_log());
     let place = Place { project, harness: &HarnessId::ours(), catalog, tool_log };
     // What was kept beside plan and tasks goes with them, as after any other closing.
-    let called = Map::from_iter([("tool".to_owned(), json!(Tool::TaskClose.name()))]);
+    let called = Map::from_iter([("tool".to_owned(), json!(Tool::TaskClose.as_str()))]);
     for (moment, payload) in [(Moment::PostToolUse, called), (Moment::SessionEnd, Map::new())] {
         lifecycle::handle(&place, moment, &payload).map_err(|error| failure(&error))?;
     }

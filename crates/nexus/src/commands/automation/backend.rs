@@ -188,7 +188,7 @@ fn try_out(layout: &Layout, row: Automation, data: Option<Value>) -> Result<Valu
     let home = crate::context::home().unwrap_or_else(|| PathBuf::from("/nonexistent"));
     let programs = Programs::new(layout.clone(), home, Arc::new(Redactor::new()));
     let run = Run {
-        hook: HookPoint::parse(&row.definition.hook_point).unwrap_or(HookPoint::RunAutomations),
+        hook: HookPoint::of_row(&row.definition.hook_point).unwrap_or(HookPoint::RunAutomations),
         limit: row.definition.timeout_ms.map_or(LIMIT, Duration::from_millis),
         automation: Arc::new(row),
         occasion: Arc::new(sample(data)),

@@ -72,7 +72,7 @@ pub(super) struct Arguments {
 }
 
 fn hook_point(name: &str) -> Result<HookPoint, String> {
-    HookPoint::parse(name).filter(|_| !name.is_empty()).ok_or_else(|| {
+    HookPoint::parse(name).ok_or_else(|| {
         let names: Vec<&str> = HookPoint::ALL.iter().map(|hook| hook.as_str()).collect();
         format!("there are {}", names.join(", "))
     })

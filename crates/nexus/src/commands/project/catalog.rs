@@ -30,7 +30,7 @@ pub(super) fn run(arguments: &Arguments) -> Outcome {
     })?;
     let denied = |agent: &Agent| -> Vec<&'static str> {
         let tools = denied_tools(&agent.capabilities, &catalog.vocabulary.capabilities);
-        tools.into_iter().map(|tool| tool.name()).collect()
+        tools.into_iter().map(|tool| tool.as_str()).collect()
     };
     if Format::from_flag(arguments.json) == Format::Json {
         let agents: Vec<_> = catalog

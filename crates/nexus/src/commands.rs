@@ -32,6 +32,15 @@ pub(crate) mod undo;
 pub(crate) mod up;
 pub(crate) mod usage;
 
+use nexus_base::lock::{HeldLock, LockError, inspect};
+use nexus_client::Client;
+use nexus_protocol::methods::Method;
+use nexus_store::{OpenMode, Store};
+use nexus_workspace::Layout;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+use crate::context::Context;
 use crate::failure::Failure;
 
 /// Makes the small runtime of a command that only waits for the daemon.
@@ -40,6 +49,39 @@ pub(crate) fn client_runtime() -> Result<tokio::runtime::Runtime, Failure> {
         .enable_all()
         .build()
         .map_err(|error| Failure::new(format!("starting the event loop: {error}")))
+}
+
+/// Calls a method of the running daemon.
+fn call<T: DeserializeOwned>(
+    context: &Context,
+    method: Method,
+    params: &impl Serialize,
+) -> Result<T, Failure> {
+    let client = context.client()?;
+    Ok(client_runtime()?.block_on(client.call(method, params))?)
+}
+
+/// Who answers a command: the daemon, or the files while none runs.
+enum Reached {
+    Daemon(Client),
+    Files { layout: Box<Layout>, store: Store, lock: Option<HeldLock> },
+}
+
+/// Finds out who answers. The daemon alone writes while one runs; otherwise whoever writes holds the lock.
+fn reach(context: &Context, mode: OpenMode) -> Result<Reached, Failure> {
+    let layout = Box::new(context.existing()?);
+    if inspect(&layout.lock()).is_some() {
+        return Ok(Reached::Daemon(context.client()?));
+    }
+    let lock = match mode {
+        OpenMode::ReadOnly => None,
+        OpenMode::ReadWrite => Some(HeldLock::acquire(&layout.lock()).map_err(|error| match error {
+            LockError::Held { .. } => Failure::new("a daemon is just starting").hint("try again in a moment"),
+            LockError::File(error) => Failure::caused(&error),
+        })?),
+    };
+    let store = Store::open(&layout.data(), mode)?;
+    Ok(Reached::Files { layout, store, lock })
 }
 
 /// Returns this process's environment, as far as it is text.

@@ -4,9 +4,8 @@
 use std::path::{Path, PathBuf};
 
 use nexus_base::file;
-use nexus_client::{Client, ClientError};
-use nexus_protocol::error::ErrorCode;
-use nexus_workspace::config::{self, ConfigError, Loaded, Overrides};
+use nexus_client::Client;
+use nexus_workspace::config::{self, Loaded, Overrides};
 use nexus_workspace::trust::{self, Trust, TrustFolder};
 use nexus_workspace::{Layout, LayoutOverrides, RootRequest, environment, persona, resolve_root};
 
@@ -71,7 +70,7 @@ impl Context {
     pub(crate) fn loaded(&self, layout: &Layout) -> Result<Loaded, Failure> {
         let environment = config_variables();
         let overrides = Overrides { flags: Vec::new(), environment: &environment };
-        config::load(layout, standing(layout), &overrides).map_err(|error| config_failure(&error))
+        config::load(layout, standing(layout), &overrides).map_err(Failure::from)
     }
 
     /// Returns a client of the running daemon. The token goes to nobody but the holder of the
@@ -133,37 +132,6 @@ pub(crate) fn config_variables() -> Vec<(String, String)> {
         .iter()
         .filter_map(|(name, _)| Some(((*name).to_owned(), std::env::var(name).ok()?)))
         .collect()
-}
-
-/// Turns a configuration error into what the person reads.
-pub(crate) fn config_failure(error: &ConfigError) -> Failure {
-    let exit = match error {
-        ConfigError::Missing { .. } => Exit::Missing,
-        ConfigError::BadKey { .. } => Exit::Usage,
-        ConfigError::Malformed { .. }
-        | ConfigError::Invalid { .. }
-        | ConfigError::Busy { .. }
-        | ConfigError::File(_)
-        | ConfigError::Random(_) => Exit::Failed,
-    };
-    Failure::caused(error).hint(error.hint()).exit(exit)
-}
-
-/// Turns a client's error into what the person reads.
-pub(crate) fn client_failure(error: &ClientError) -> Failure {
-    let failure = Failure::caused(error);
-    match error {
-        ClientError::NotRunning { .. } => {
-            failure.hint("nexus up starts the daemon and opens a conversation").exit(Exit::Missing)
-        }
-        ClientError::Wire(wire, _) => {
-            let exit = if wire.code == ErrorCode::NotFound { Exit::Missing } else { Exit::Failed };
-            failure.maybe_hint(wire.hint.as_deref()).exit(exit)
-        }
-        ClientError::Timeout { .. } | ClientError::Disconnected { .. } | ClientError::BadAnswer { .. } => {
-            failure.maybe_hint(error.hint())
-        }
-    }
 }
 
 pub(crate) fn home() -> Option<PathBuf> {

@@ -1,8 +1,13 @@
 //! Why a command did not do what was asked: one line, perhaps a hint, and the exit code scripts see.
 
-use nexus_base::error::chain;
 use std::error::Error;
 use std::fmt;
+
+use nexus_base::error::chain;
+use nexus_client::ClientError;
+use nexus_protocol::error::ErrorCode;
+use nexus_store::StoreError;
+use nexus_workspace::config::ConfigError;
 
 /// Exit codes; `nexus --help` documents them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -82,6 +87,51 @@ impl Failure {
     /// Returns the advice, if any.
     pub(crate) fn advice(&self) -> Option<&str> {
         self.hint.as_deref()
+    }
+}
+
+impl From<ConfigError> for Failure {
+    fn from(error: ConfigError) -> Self {
+        let exit = match &error {
+            ConfigError::Missing { .. } => Exit::Missing,
+            ConfigError::BadKey { .. } => Exit::Usage,
+            ConfigError::Malformed { .. }
+            | ConfigError::Invalid { .. }
+            | ConfigError::Busy { .. }
+            | ConfigError::File(_)
+            | ConfigError::Random(_) => Exit::Failed,
+        };
+        Self::caused(&error).hint(error.hint()).exit(exit)
+    }
+}
+
+impl From<ClientError> for Failure {
+    fn from(error: ClientError) -> Self {
+        let failure = Self::caused(&error);
+        match &error {
+            ClientError::NotRunning { .. } => {
+                failure.hint("nexus up starts the daemon and talks to it").exit(Exit::Missing)
+            }
+            ClientError::Wire(wire, _) => {
+                let exit = if wire.code == ErrorCode::NotFound { Exit::Missing } else { Exit::Failed };
+                failure.maybe_hint(wire.hint.as_deref()).exit(exit)
+            }
+            ClientError::Timeout { .. }
+            | ClientError::Disconnected { .. }
+            | ClientError::BadAnswer { .. } => failure.maybe_hint(error.hint()),
+        }
+    }
+}
+
+impl From<StoreError> for Failure {
+    fn from(error: StoreError) -> Self {
+        Self::caused(&error).maybe_hint(error.hint())
+    }
+}
+
+impl From<serde_json::Error> for Failure {
+    fn from(error: serde_json::Error) -> Self {
+        Self::caused(&error)
     }
 }
 

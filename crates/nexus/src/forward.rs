@@ -52,7 +52,7 @@ fn ask(descriptor: &OsString) -> Result<RunReply, Failure> {
 }
 
 fn exchange(mut socket: UnixStream, request: &RunRequest) -> Result<RunReply, Failure> {
-    let mut line = serde_json::to_vec(request).map_err(|error| Failure::caused(&error))?;
+    let mut line = serde_json::to_vec(request)?;
     if line.len() >= MAX_LINE_LEN {
         return Err(Failure::new(format!("the command line is longer than {MAX_LINE_LEN} bytes")));
     }

@@ -38,18 +38,18 @@ pub(crate) fn line(content: &str) -> Outcome {
 
 /// Writes one value to stdout as readable JSON.
 pub(crate) fn json<T: Serialize>(value: &T) -> Outcome {
-    let rendered = serde_json::to_string_pretty(value).map_err(|error| Failure::caused(&error))?;
+    let rendered = serde_json::to_string_pretty(value)?;
     line(&without_keys(&rendered))
 }
 
 /// Writes one value to stdout as readable JSON, with the secret in it that was asked for.
 pub(crate) fn json_with_secret<T: Serialize>(value: &T) -> Outcome {
-    line(&serde_json::to_string_pretty(value).map_err(|error| Failure::caused(&error))?)
+    line(&serde_json::to_string_pretty(value)?)
 }
 
 /// Writes one value to stdout as one line of JSON.
 pub(crate) fn json_line<T: Serialize>(value: &T) -> Outcome {
-    let rendered = serde_json::to_string(value).map_err(|error| Failure::caused(&error))?;
+    let rendered = serde_json::to_string(value)?;
     line(&without_keys(&rendered))
 }
 

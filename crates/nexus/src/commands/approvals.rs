@@ -5,10 +5,12 @@ use nexus_base::text::visible;
 use nexus_protocol::control::{ApprovalAnswer, ApprovalScope, ApprovalView, Approvals, ApprovalsOf, Named};
 use nexus_protocol::methods::Method;
 
-use crate::context::{Context, client_failure};
-use crate::failure::{Failure, Outcome};
+use crate::context::Context;
+use crate::failure::Outcome;
 use crate::output::{self, Format};
 use crate::untrusted;
+
+use super::call;
 
 /// Arguments of `nexus approvals`.
 #[derive(Debug, Args)]
@@ -163,13 +165,4 @@ fn told(view: &ApprovalView, format: Format) -> Outcome {
         Format::Json => output::json(view),
         Format::Text => output::line(&format!("{} {}", view.id, view.status.as_str())),
     }
-}
-
-fn call<T: serde::de::DeserializeOwned>(
-    context: &Context,
-    method: Method,
-    params: &impl serde::Serialize,
-) -> Result<T, Failure> {
-    let client = context.client()?;
-    super::client_runtime()?.block_on(client.call(method, params)).map_err(|error| client_failure(&error))
 }

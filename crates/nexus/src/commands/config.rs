@@ -5,7 +5,7 @@ use nexus_protocol::methods::Method;
 use nexus_workspace::config;
 use serde_json::{Value, json};
 
-use crate::context::{Context, client_failure, config_failure};
+use crate::context::Context;
 use crate::failure::{Exit, Failure, Outcome};
 use crate::output::{self, Format};
 
@@ -90,9 +90,9 @@ fn get(context: &Context, key: &str, format: Format) -> Outcome {
 
 fn set(context: &Context, key: &str, text: &str, format: Format) -> Outcome {
     let layout = context.existing()?;
-    let value = config::parse_value(key, text).map_err(|error| config_failure(&error))?;
+    let value = config::parse_value(key, text)?;
     let lacked_token = config::lacks_token(&layout);
-    let loaded = config::set(&layout, key, value).map_err(|error| config_failure(&error))?;
+    let loaded = config::set(&layout, key, value)?;
     let value = loaded.get(key);
     let running = nexus_base::lock::holder(&layout.lock()).is_some();
     if lacked_token {
@@ -137,7 +137,7 @@ fn list(context: &Context, format: Format) -> Outcome {
     rows.sort_unstable();
     output::table(&["KEY", "VALUE", "FROM"], rows)?;
     for warning in &loaded.warnings {
-        output::remark(&format!("warning: {warning}; {}", warning.fix));
+        output::remark(&format!("warning: warning; {}", warning.fix));
     }
     Ok(())
 }
@@ -164,12 +164,9 @@ fn rotate_token(context: &Context) -> Outcome {
     let layout = context.existing()?;
     if nexus_base::lock::holder(&layout.lock()).is_some() {
         // Through the daemon: when this returns, the old token has stopped working.
-        let client = context.client()?;
-        super::client_runtime()?
-            .block_on(client.call::<Value>(Method::ConfigRotateToken, &json!({})))
-            .map_err(|error| client_failure(&error))?;
+        let _: Value = super::call(context, Method::ConfigRotateToken, &json!({}))?;
     } else {
-        config::rotate_token(&layout).map_err(|error| config_failure(&error))?;
+        config::rotate_token(&layout)?;
     }
     output::line(&format!("new token in {}; the old one no longer works", layout.config().display()))
 }

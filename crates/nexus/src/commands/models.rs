@@ -9,9 +9,11 @@ use nexus_protocol::methods::Method;
 use nexus_protocol::models::{ModelAnswer, ModelSource, ModelsView};
 use serde_json::Value;
 
-use crate::context::{Context, client_failure};
-use crate::failure::{Failure, Outcome};
+use crate::context::Context;
+use crate::failure::Outcome;
 use crate::output::{self, Format, single_line};
+
+use super::call;
 
 /// Arguments of `nexus models`.
 #[derive(Debug, Args)]
@@ -67,8 +69,7 @@ pub(crate) fn run(context: &Context, arguments: &Arguments) -> Outcome {
 /// when nothing waits for an answer.
 pub(crate) async fn ask(context: &Context) -> Outcome {
     let client = context.client()?;
-    let view: ModelsView =
-        client.call(Method::ModelsList, &Nothing {}).await.map_err(|error| client_failure(&error))?;
+    let view: ModelsView = client.call(Method::ModelsList, &Nothing {}).await?;
     let Some(question) = view.question else { return Ok(()) };
     output::remark(&visible::line(&question.text));
     output::remark("Allow it to answer here? [y/N, Enter decides later]");
@@ -86,7 +87,7 @@ pub(crate) async fn ask(context: &Context) -> Outcome {
         _ => return Ok(()),
     };
     let about = ModelAnswer { provider: question.provider, account: Some(question.account) };
-    let told: Value = client.call(method, &about).await.map_err(|error| client_failure(&error))?;
+    let told: Value = client.call(method, &about).await?;
     output::remark(&format!("model {}", told["model"].as_str().unwrap_or_default()));
     Ok(())
 }
@@ -128,13 +129,4 @@ fn show(view: &ModelsView, format: Format) -> Outcome {
         lines.push(format!("         nexus models allow {0}, or nexus models refuse {0}", question.provider));
     }
     output::line(&lines.join("\n"))
-}
-
-fn call<T: serde::de::DeserializeOwned>(
-    context: &Context,
-    method: Method,
-    params: &impl serde::Serialize,
-) -> Result<T, Failure> {
-    let client = context.client()?;
-    super::client_runtime()?.block_on(client.call(method, params)).map_err(|error| client_failure(&error))
 }

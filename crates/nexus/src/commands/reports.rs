@@ -28,7 +28,7 @@ pub(crate) struct Reports {
 /// Opens the databases of an existing workspace.
 pub(crate) fn open(context: &Context) -> Result<Reports, Failure> {
     let layout = context.existing()?;
-    let store = Store::open(&layout.data(), OpenMode::ReadOnly).map_err(|error| store_failure(&error))?;
+    let store = Store::open(&layout.data(), OpenMode::ReadOnly)?;
     let redactor = Redactor::new();
     // With unreadable settings the token is unknown, and then it cannot be hidden; the key shapes are.
     if let Ok(loaded) = context.loaded(&layout) {
@@ -77,11 +77,6 @@ impl Reports {
                 Failure::new("a database is not answering")
                     .hint("nexus status shows which process holds the workspace")
             })?
-            .map_err(|error| store_failure(&error))
+            .map_err(Failure::from)
     }
-}
-
-/// Turns a database error into what the person reads.
-pub(crate) fn store_failure(error: &StoreError) -> Failure {
-    Failure::caused(error).maybe_hint(error.hint())
 }

@@ -11,11 +11,9 @@ use nexus_store::agents::Undone;
 use nexus_store::{OpenMode, Store};
 use serde_json::json;
 
-use crate::context::{Context, client_failure};
+use crate::context::Context;
 use crate::failure::{Exit, Failure, Outcome};
 use crate::output::{self, Format, shorten};
-
-use super::reports::store_failure;
 
 /// Arguments of `nexus sessions`.
 #[derive(Debug, Args)]
@@ -160,9 +158,7 @@ fn compactions(context: &Context, session: Option<&SessionLabel>, limit: usize, 
 fn make_shorter(context: &Context, session: &str, anew: bool, format: Format) -> Outcome {
     let client = context.client()?;
     let label = SessionLabel::new(session);
-    let answer = super::client_runtime()?
-        .block_on(client.shorten(Some(&label), anew))
-        .map_err(|error| client_failure(&error))?;
+    let answer = super::client_runtime()?.block_on(client.shorten(Some(&label), anew))?;
     if format == Format::Json {
         return output::json(&answer);
     }
@@ -191,22 +187,17 @@ fn undo(context: &Context, id: &str, format: Format) -> Outcome {
     // Whoever holds the workspace writes: the daemon if it runs, else this command.
     let view = match HeldLock::acquire(&layout.lock()) {
         Ok(lock) => {
-            let store =
-                Store::open(&layout.data(), OpenMode::ReadWrite).map_err(|error| store_failure(&error))?;
+            let store = Store::open(&layout.data(), OpenMode::ReadWrite)?;
             let undone = super::client_runtime()?.block_on(async {
                 let undone = store.agents().undo_compaction(&CompactionId::new(id)).await;
                 store.close().await;
                 undone
             });
             lock.release();
-            undone_view(id, undone.map_err(|error| store_failure(&error))?)?
+            undone_view(id, undone?)?
         }
         Err(LockError::Held { .. }) => {
-            let client = context.client()?;
-            let named = Named { id: id.to_owned() };
-            super::client_runtime()?
-                .block_on(client.call(Method::SessionsUndo, &named))
-                .map_err(|error| client_failure(&error))?
+            super::call(context, Method::SessionsUndo, &Named { id: id.to_owned() })?
         }
         Err(LockError::File(error)) => return Err(Failure::caused(&error)),
     };

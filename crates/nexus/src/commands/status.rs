@@ -31,7 +31,7 @@ pub(crate) fn run(context: &Context, arguments: &Arguments) -> Outcome {
     let status = report::status(&request).map_err(|error| Failure::caused(&error))?;
     let health = if status.runtime.running { ask(context) } else { None };
     if Format::from_flag(arguments.json) == Format::Json {
-        let mut value = serde_json::to_value(&status).map_err(|error| Failure::caused(&error))?;
+        let mut value = serde_json::to_value(&status)?;
         if let Some(Value::Object(runtime)) = value.get_mut("runtime") {
             runtime.insert("health".to_owned(), json!(health));
         }

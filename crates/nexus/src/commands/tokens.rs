@@ -7,9 +7,11 @@ use nexus_protocol::control::answers::{Revoked, Tokens};
 use nexus_protocol::control::{Named, Nothing, TokenCreate, TokenMade, TokenView};
 use nexus_protocol::methods::Method;
 
-use crate::context::{Context, client_failure};
-use crate::failure::{Failure, Outcome};
+use crate::context::Context;
+use crate::failure::Outcome;
 use crate::output::{self, Format, shorten};
+
+use super::call;
 
 /// Arguments of `nexus tokens`.
 #[derive(Debug, Args)]
@@ -160,15 +162,6 @@ fn lifetime(text: &str) -> Result<Duration, String> {
     };
     let number: u64 = text[..text.len() - 1].parse().map_err(|_| wrong())?;
     number.checked_mul(seconds).filter(|total| *total > 0).map(Duration::from_secs).ok_or_else(wrong)
-}
-
-fn call<T: serde::de::DeserializeOwned>(
-    context: &Context,
-    method: Method,
-    params: &impl serde::Serialize,
-) -> Result<T, Failure> {
-    let client = context.client()?;
-    super::client_runtime()?.block_on(client.call(method, params)).map_err(|error| client_failure(&error))
 }
 
 #[cfg(test)]

@@ -5,7 +5,7 @@ use nexus_protocol::methods::Method;
 use nexus_workspace::{Layout, trust};
 use serde_json::{Value, json};
 
-use crate::context::{Context, client_failure, standing, trust_folder};
+use crate::context::{Context, standing, trust_folder};
 use crate::failure::{Failure, Outcome};
 use crate::output::{self, Format};
 
@@ -64,9 +64,6 @@ fn tell_daemon(context: &Context, layout: &Layout) -> Result<bool, Failure> {
     if nexus_base::lock::inspect(&layout.lock()).is_none() {
         return Ok(false);
     }
-    let client = context.client()?;
-    super::client_runtime()?
-        .block_on(client.call::<Value>(Method::ConfigReload, &json!({})))
-        .map_err(|error| client_failure(&error))?;
+    let _: Value = super::call(context, Method::ConfigReload, &json!({}))?;
     Ok(true)
 }

@@ -128,7 +128,7 @@ async fn ready(context: &Context, mut started: Option<&mut Started>) -> Result<R
                 }
                 Ok(report) => Failure::new(format!("the daemon is {:?}", report.status).to_lowercase())
                     .hint("nexus logs shows why"),
-                Err(error) => crate::context::client_failure(&error),
+                Err(error) => Failure::from(error),
             },
             Err(failure) => failure,
         };

@@ -14,7 +14,7 @@ use nexus_protocol::methods::Method;
 use nexus_protocol::trace::RequestView;
 use tokio::sync::{mpsc, oneshot};
 
-use crate::context::{Context, client_failure};
+use crate::context::Context;
 use crate::failure::Failure;
 
 /// Events that may wait for a slow screen before the pump stops reading.
@@ -216,8 +216,8 @@ impl Link {
             }
             Err(error) => {
                 *self.cached() = None;
-                let failure = client_failure(&error);
-                Err(if is_passing(&error) { Trouble::Passing(failure) } else { Trouble::Lasting(failure) })
+                let trouble = if is_passing(&error) { Trouble::Passing } else { Trouble::Lasting };
+                Err(trouble(error.into()))
             }
         }
     }

@@ -6,7 +6,6 @@ use std::time::{Duration, Instant};
 
 use nexus_automation::{Handler as _, HookPoint, Programs, Registration, Run, register};
 use nexus_base::id::new_ulid;
-use nexus_base::lock::{HeldLock, LockError, inspect};
 use nexus_base::redact::Redactor;
 use nexus_client::Client;
 use nexus_protocol::automations::{AutomationMode, AutomationRegister, AutomationTest};
@@ -20,94 +19,69 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
-use super::super::reports::store_failure;
-use crate::context::{Context, client_failure, standing};
+use super::super::{Reached, reach};
+use crate::context::{Context, standing};
 use crate::failure::{Exit, Failure};
 
 /// How long a program that is tried out may take when its row does not say.
 const LIMIT: Duration = Duration::from_secs(30);
 
 /// Access to the automations.
-pub(super) enum Backend {
-    Daemon(Client),
-    Files { layout: Box<Layout>, store: Store, lock: Option<HeldLock> },
-}
+pub(super) struct Backend(Reached);
 
 impl Backend {
-    /// Looks only; the files serve whether or not a daemon runs.
+    /// Looks only.
     pub(super) fn to_read(context: &Context) -> Result<Self, Failure> {
-        let layout = Box::new(context.existing()?);
-        if inspect(&layout.lock()).is_some() {
-            return Ok(Self::Daemon(context.client()?));
-        }
-        let store = Store::open(&layout.data(), OpenMode::ReadOnly).map_err(|error| store_failure(&error))?;
-        Ok(Self::Files { layout, store, lock: None })
+        reach(context, OpenMode::ReadOnly).map(Self)
     }
 
-    /// Changes something: the daemon alone writes while one runs.
+    /// Changes something.
     pub(super) fn to_write(context: &Context) -> Result<Self, Failure> {
-        let layout = Box::new(context.existing()?);
-        if inspect(&layout.lock()).is_some() {
-            return Ok(Self::Daemon(context.client()?));
-        }
-        let lock = HeldLock::acquire(&layout.lock()).map_err(|error| match error {
-            LockError::Held { .. } => {
-                Failure::new("the daemon is still starting").hint("try again in a moment")
-            }
-            LockError::File(error) => Failure::caused(&error),
-        })?;
-        let store =
-            Store::open(&layout.data(), OpenMode::ReadWrite).map_err(|error| store_failure(&error))?;
-        Ok(Self::Files { layout, store, lock: Some(lock) })
+        reach(context, OpenMode::ReadWrite).map(Self)
     }
 
     pub(super) fn list(self) -> Result<Vec<Value>, Failure> {
-        match &self {
-            Self::Daemon(client) => {
+        match &self.0 {
+            Reached::Daemon(client) => {
                 let answer: Value = call(client, Method::AutomationsList, &json!({}))?;
                 Ok(answer["automations"].as_array().cloned().unwrap_or_default())
             }
-            Self::Files { store, .. } => {
-                let rows =
-                    store.runtime().list_automations_blocking().map_err(|error| store_failure(&error))?;
+            Reached::Files { store, .. } => {
+                let rows = store.runtime().list_automations_blocking()?;
                 Ok(rows.iter().map(automation_view).collect())
             }
         }
     }
 
     pub(super) fn get(self, name: &str) -> Result<Value, Failure> {
-        match &self {
-            Self::Daemon(client) => call(client, Method::AutomationsGet, &Named { id: name.to_owned() }),
-            Self::Files { store, .. } => found(store, name).map(|row| automation_view(&row)),
+        match &self.0 {
+            Reached::Daemon(client) => call(client, Method::AutomationsGet, &Named { id: name.to_owned() }),
+            Reached::Files { store, .. } => found(store, name).map(|row| automation_view(&row)),
         }
     }
 
     pub(super) fn invocations(self, of: &InvocationsOf) -> Result<Vec<Value>, Failure> {
-        match &self {
-            Self::Daemon(client) => {
+        match &self.0 {
+            Reached::Daemon(client) => {
                 let answer: Value = call(client, Method::AutomationsInvocations, of)?;
                 Ok(answer["invocations"].as_array().cloned().unwrap_or_default())
             }
-            Self::Files { store, .. } => {
+            Reached::Files { store, .. } => {
                 let limit = of.limit.and_then(|limit| u32::try_from(limit).ok()).unwrap_or(u32::MAX);
-                let rows = wait(store.runtime().list_invocations(of.name.as_deref(), limit))?
-                    .map_err(|error| store_failure(&error))?;
+                let rows = wait(store.runtime().list_invocations(of.name.as_deref(), limit))??;
                 Ok(rows.iter().map(invocation_view).collect())
             }
         }
     }
 
     pub(super) fn switch(self, named: &Named, method: Method) -> Result<Value, Failure> {
-        match &self {
-            Self::Daemon(client) => call(client, method, named),
-            Self::Files { store, .. } => {
+        match &self.0 {
+            Reached::Daemon(client) => call(client, method, named),
+            Reached::Files { store, .. } => {
                 let on = method == Method::AutomationsEnable;
                 let status = if on { AutomationStatus::Active } else { AutomationStatus::Disabled };
                 let reason = (!on).then_some("disabled by the owner");
-                let known = store
-                    .runtime()
-                    .set_automation_status_blocking(&named.id, status, reason)
-                    .map_err(|error| store_failure(&error))?;
+                let known = store.runtime().set_automation_status_blocking(&named.id, status, reason)?;
                 let row = if known { found(store, &named.id) } else { Err(missing(&named.id)) };
                 let row = row.map(|row| automation_view(&row));
                 self.close();
@@ -121,9 +95,9 @@ impl Backend {
         wanted: &AutomationRegister,
         registration: Registration,
     ) -> Result<Value, Failure> {
-        match &self {
-            Self::Daemon(client) => call(client, Method::AutomationsRegister, wanted),
-            Self::Files { layout, store, .. } => {
+        match &self.0 {
+            Reached::Daemon(client) => call(client, Method::AutomationsRegister, wanted),
+            Reached::Files { layout, store, .. } => {
                 let name = wanted.name.clone();
                 let made = wait(register(store, layout, registration, &wanted.hash))?
                     .map_err(|error| Failure::caused(&error).maybe_hint(error.hint().as_deref()));
@@ -135,15 +109,17 @@ impl Backend {
     }
 
     pub(super) fn remove(self, name: &str) -> Result<Value, Failure> {
-        match &self {
-            Self::Daemon(client) => call(client, Method::AutomationsRemove, &Named { id: name.to_owned() }),
-            Self::Files { store, .. } => {
+        match &self.0 {
+            Reached::Daemon(client) => {
+                call(client, Method::AutomationsRemove, &Named { id: name.to_owned() })
+            }
+            Reached::Files { store, .. } => {
                 let outcome = found(store, name).and_then(|row| {
                     if row.definition.bundled {
                         return Err(Failure::new(format!("{name} comes with Nexus and cannot be removed"))
                             .hint(format!("nexus automation disable {name} disables it permanently")));
                     }
-                    wait(store.runtime().remove_automation(name))?.map_err(|error| store_failure(&error))
+                    wait(store.runtime().remove_automation(name))?.map_err(Failure::from)
                 });
                 self.close();
                 outcome.map(|removed| json!({ "name": name, "removed": removed }))
@@ -152,9 +128,9 @@ impl Backend {
     }
 
     pub(super) fn test(self, test: &AutomationTest) -> Result<Value, Failure> {
-        match &self {
-            Self::Daemon(client) => call(client, Method::AutomationsTest, test),
-            Self::Files { layout, store, .. } => {
+        match &self.0 {
+            Reached::Daemon(client) => call(client, Method::AutomationsTest, test),
+            Reached::Files { layout, store, .. } => {
                 let tried = found(store, &test.id).and_then(|row| try_out(layout, row, test.data.clone()));
                 self.close();
                 tried
@@ -163,7 +139,7 @@ impl Backend {
     }
 
     fn close(self) {
-        if let Self::Files { store, lock, .. } = self {
+        if let Reached::Files { store, lock, .. } = self.0 {
             // What was written is on disk; a loop that cannot be made only skips the tidy end.
             drop(wait(store.close()));
             if let Some(lock) = lock {
@@ -208,7 +184,7 @@ fn try_out(layout: &Layout, row: Automation, data: Option<Value>) -> Result<Valu
 }
 
 fn found(store: &Store, name: &str) -> Result<Automation, Failure> {
-    let row = wait(store.runtime().automation(name))?.map_err(|error| store_failure(&error))?;
+    let row = wait(store.runtime().automation(name))??;
     row.ok_or_else(|| missing(name))
 }
 
@@ -223,7 +199,7 @@ fn wait<T>(work: impl Future<Output = T>) -> Result<T, Failure> {
 }
 
 fn call<T: DeserializeOwned>(client: &Client, method: Method, params: &impl Serialize) -> Result<T, Failure> {
-    wait(client.call(method, params))?.map_err(|error| client_failure(&error))
+    wait(client.call(method, params))?.map_err(Failure::from)
 }
 
 /// Returns the wire's word for how often an automation runs.

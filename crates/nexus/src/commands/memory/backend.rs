@@ -1,6 +1,6 @@
 //! Access to the memory: through the daemon, or over the files while none is running.
 
-use nexus_base::lock::{HeldLock, LockError, inspect};
+use nexus_base::lock::HeldLock;
 use nexus_client::Client;
 use nexus_memory::{Memory, MemoryError};
 use nexus_protocol::memory::{
@@ -14,8 +14,8 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::json;
 
-use super::super::reports::store_failure;
-use crate::context::{Context, client_failure};
+use super::super::{Reached, reach};
+use crate::context::Context;
 use crate::failure::{Exit, Failure};
 
 /// Access to the memory.
@@ -27,31 +27,22 @@ pub(in crate::commands) enum Backend {
 impl Backend {
     /// Looks only.
     pub(in crate::commands) fn to_read(context: &Context) -> Result<Self, Failure> {
-        let layout = context.existing()?;
-        if inspect(&layout.lock()).is_some() {
-            return Ok(Self::Daemon(context.client()?));
-        }
-        let store = Store::open(&layout.data(), OpenMode::ReadOnly).map_err(|error| store_failure(&error))?;
-        let service = Box::new(MemoryService::new(Memory::read_only(&store), store.clone(), layout));
-        Ok(Self::Files { service, store, lock: None })
+        Self::reach(context, OpenMode::ReadOnly, Memory::read_only)
     }
 
-    /// Changes something: the daemon alone writes while one runs.
+    /// Changes something.
     pub(in crate::commands) fn to_write(context: &Context) -> Result<Self, Failure> {
-        let layout = context.existing()?;
-        if inspect(&layout.lock()).is_some() {
-            return Ok(Self::Daemon(context.client()?));
-        }
-        let lock = HeldLock::acquire(&layout.lock()).map_err(|error| match error {
-            LockError::Held { .. } => {
-                Failure::new("the daemon is still starting").hint("try again in a moment")
+        Self::reach(context, OpenMode::ReadWrite, Memory::new)
+    }
+
+    fn reach(context: &Context, mode: OpenMode, memory: fn(&Store) -> Memory) -> Result<Self, Failure> {
+        Ok(match reach(context, mode)? {
+            Reached::Daemon(client) => Self::Daemon(client),
+            Reached::Files { layout, store, lock } => {
+                let service = Box::new(MemoryService::new(memory(&store), store.clone(), *layout));
+                Self::Files { service, store, lock }
             }
-            LockError::File(error) => Failure::caused(&error),
-        })?;
-        let store =
-            Store::open(&layout.data(), OpenMode::ReadWrite).map_err(|error| store_failure(&error))?;
-        let service = Box::new(MemoryService::new(Memory::new(&store), store.clone(), layout));
-        Ok(Self::Files { service, store, lock: Some(lock) })
+        })
     }
 
     pub(in crate::commands) fn recall(self, asked: MemoryRecall) -> Result<MemoryFound, Failure> {
@@ -88,7 +79,7 @@ impl Backend {
         match self {
             Self::Daemon(client) => {
                 let answer = runtime.block_on(client.call(method, params));
-                answer.map_err(|error| client_failure(&error))
+                answer.map_err(Failure::from)
             }
             Self::Files { service, store, lock } => {
                 let answer = runtime.block_on(async {

@@ -16,8 +16,6 @@ use serde_json::{Value, json};
 use crate::failure::{Exit, Failure, Outcome};
 use crate::output;
 
-use super::super::reports::store_failure;
-
 /// Name under which the documents are stored.
 const PLATFORM: &str = "eval";
 /// Speaker of what nobody is said to have said.
@@ -95,8 +93,8 @@ pub(super) fn run(arguments: &Arguments) -> Outcome {
             .hint("name a folder that does not exist or is empty")
             .exit(Exit::Usage));
     }
-    Store::create(&arguments.store).map_err(|error| store_failure(&error))?;
-    let store = Store::open(&arguments.store, OpenMode::ReadWrite).map_err(|error| store_failure(&error))?;
+    Store::create(&arguments.store)?;
+    let store = Store::open(&arguments.store, OpenMode::ReadWrite)?;
     let runtime = super::super::client_runtime()?;
     let results = runtime.block_on(async {
         let results = answer(&store, documents, questions, arguments.limit).await;

@@ -193,14 +193,7 @@ fn is_abbreviation(before: &str) -> bool {
 
 /// Returns at most `most` bytes of `text`, cut between letters.
 pub(crate) fn clip(text: &str, most: usize) -> &str {
-    if text.len() <= most {
-        return text;
-    }
-    let mut end = most;
-    while !text.is_char_boundary(end) {
-        end -= 1;
-    }
-    &text[..end]
+    &text[..text.floor_char_boundary(most)]
 }
 
 /// Shortens a long text to its head and tail and says that it did.
@@ -209,10 +202,7 @@ pub(crate) fn shorten(text: &str, most: usize) -> String {
         return text.to_owned();
     }
     let head = clip(text, most * 2 / 3);
-    let mut tail_start = text.len() - most / 3;
-    while !text.is_char_boundary(tail_start) {
-        tail_start += 1;
-    }
+    let tail_start = text.ceil_char_boundary(text.len() - most / 3);
     let cut = tail_start - head.len();
     format!("{head}\n[… {cut} bytes left out …]\n{}", &text[tail_start..])
 }

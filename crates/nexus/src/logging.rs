@@ -170,8 +170,7 @@ impl Visit for SpanFields {
 
 fn cut(mut text: String) -> String {
     if text.len() > MAX_VALUE_LEN {
-        let end = (0..=MAX_VALUE_LEN).rev().find(|index| text.is_char_boundary(*index)).unwrap_or(0);
-        text.truncate(end);
+        text.truncate(text.floor_char_boundary(MAX_VALUE_LEN));
         text.push('…');
     }
     text

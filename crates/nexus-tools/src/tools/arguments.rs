@@ -62,12 +62,6 @@ fn kind(value: &Value) -> String {
 
 /// Cuts `text` to at most `limit` bytes on a character's border; says whether it was longer.
 pub(super) fn cut(text: &str, limit: usize) -> (&str, bool) {
-    if text.len() <= limit {
-        return (text, false);
-    }
-    let mut end = limit;
-    while !text.is_char_boundary(end) {
-        end -= 1;
-    }
-    (&text[..end], true)
+    let kept = &text[..text.floor_char_boundary(limit)];
+    (kept, kept.len() < text.len())
 }

@@ -142,11 +142,7 @@ impl Artifacts {
 fn shorten(text: &str, where_the_rest_is: &str) -> String {
     let (head, _) = cut(text, SHOWN_HEAD);
     let head = head.rfind('\n').filter(|end| *end > SHOWN_HEAD / 2).map_or(head, |end| &head[..=end]);
-    let mut start = text.len() - (SHOWN - SHOWN_HEAD);
-    while !text.is_char_boundary(start) {
-        start += 1;
-    }
-    let tail = &text[start..];
+    let tail = &text[text.ceil_char_boundary(text.len() - (SHOWN - SHOWN_HEAD))..];
     let tail = tail.find('\n').filter(|end| *end < tail.len() / 2).map_or(tail, |end| &tail[end + 1..]);
     let cut = text.len() - head.len() - tail.len();
     let line = if head.ends_with('\n') { "" } else { "\n" };

@@ -1,8 +1,7 @@
 //! The tools by which agents work together: `agent_send`, `get_agent_status`, `wait`.
 
 use nexus_base::id::SessionLabel;
-use nexus_protocol::tool::{Replay, ToolSpec};
-use serde_json::{Value, json};
+use serde_json::Value;
 
 /// Tool that dispatches, messages, cancels and lists workers.
 pub const AGENT_SEND: &str = "agent_send";
@@ -65,55 +64,6 @@ pub(crate) fn canonical(tool: &str) -> &str {
     match tool {
         DISPATCH_ALIAS | MESSAGE_ALIAS => AGENT_SEND,
         other => other,
-    }
-}
-
-/// Returns the specification of `agent_send`.
-pub fn agent_send_spec() -> ToolSpec {
-    ToolSpec {
-        name: AGENT_SEND.to_owned(),
-        description: "Work through other agents. dispatch: start a worker on `text` and return at once; its result \
-            arrives later as a worker_result. message: send `text` to `target` (a worker session, or \"parent\"). \
-            cancel: end worker `target`. list: your workers."
-            .to_owned(),
-        input_schema: json!({
-            "type": "object",
-            "properties": {
-                "op": {"type": "string", "enum": ["dispatch", "message", "cancel", "list"]},
-                "text": {"type": "string", "description": "complete task or message; the worker knows nothing else"},
-                "target": {"type": "string", "description": "session label"},
-                "deliveryMode": {"type": "string", "enum": ["queue", "interrupt"]},
-                "agent": {"type": "string", "description": "catalog role for the worker"},
-                "model": {"type": "string"},
-                "task": {"type": "integer", "description": "number of a project task; its text is added"}
-            },
-            "required": ["op"]
-        }),
-        replay: Replay::Transactional,
-    }
-}
-
-/// Returns the specification of `get_agent_status`.
-pub fn status_spec() -> ToolSpec {
-    ToolSpec {
-        name: GET_AGENT_STATUS.to_owned(),
-        description: "Show a worker's progress: status, queue, last text. Without session: all workers."
-            .to_owned(),
-        input_schema: json!({"type": "object", "properties": {"session": {"type": "string"}}}),
-        replay: Replay::Safe,
-    }
-}
-
-/// Returns the specification of `wait`.
-pub fn wait_spec() -> ToolSpec {
-    ToolSpec {
-        name: WAIT.to_owned(),
-        description:
-            "End this turn without further text; the next worker_result or message starts a new one. Say something \
-             first, so that the person is not left without an answer."
-                .to_owned(),
-        input_schema: json!({"type": "object", "properties": {"reason": {"type": "string"}}}),
-        replay: Replay::Safe,
     }
 }
 
@@ -187,6 +137,8 @@ fn text_of(arguments: &Value, name: &str) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
     use super::*;
 
     fn check(tool: &str, arguments: &Value, expected: Result<Coordinate, &str>) {

@@ -9,16 +9,16 @@ mod memory_tools;
 pub mod ports;
 mod project_tool;
 mod relevance;
-mod remembered;
 mod scope;
+mod specs;
 mod taint;
 pub mod toolbox;
 mod tools;
 pub mod web;
 
+pub use memory_tools::RememberedFact;
 pub use ports::Role;
 pub use project_tool::ProjectTool;
-pub use remembered::RememberedFact;
 pub use scope::{Done, RunFacts, Scope};
 pub use taint::{Level as TaintLevel, Taint};
 pub use toolbox::Toolbox;

@@ -15,6 +15,7 @@ use crate::ports::Role;
 use crate::ports::{Call, LedgerError};
 use crate::project_tool::{PROJECT, ProjectTool};
 use crate::scope::{Done, RunFacts, Scope};
+use crate::specs::spec;
 use crate::tools::{Artifacts, FileTools};
 use crate::web::Web;
 
@@ -37,17 +38,13 @@ pub struct Toolbox {
 impl Toolbox {
     /// Gathers a role's tools.
     pub fn new(role: Role, files: Arc<FileTools>, memory: Memory) -> Self {
-        let mut specs = vec![coordination::agent_send_spec()];
-        match role {
-            Role::Manager => {
-                specs.push(coordination::status_spec());
-                specs.push(coordination::wait_spec());
-            }
-            Role::Worker => {}
-        }
-        specs.extend(files.specs());
-        specs.push(memory_tools::recall_spec());
-        specs.push(memory_tools::remember_spec());
+        let others: &[&str] = match role {
+            Role::Manager => &[coordination::AGENT_SEND, coordination::GET_AGENT_STATUS, coordination::WAIT],
+            Role::Worker => &[coordination::AGENT_SEND],
+        };
+        let own = [memory_tools::RECALL, memory_tools::REMEMBER];
+        let mut specs: Vec<ToolSpec> = others.iter().copied().filter_map(spec).collect();
+        specs.extend(files.specs().into_iter().chain(own.into_iter().filter_map(spec)));
         let redactor = Arc::new(Redactor::new());
         Self {
             specs: specs.into(),

@@ -33,6 +33,7 @@ use tokio_util::sync::CancellationToken;
 use crate::changes::{Author, Changes};
 use crate::marks::FileMarks;
 use crate::scope::{Consent, Done, Scope, in_full};
+use crate::specs::spec;
 use crate::taint::Level;
 
 pub use access::{AccessError, FileAccess, Rights};
@@ -68,18 +69,6 @@ impl Tool {
             Self::Glob => glob::NAME,
             Self::Grep => grep::NAME,
             Self::Bash => bash::NAME,
-        }
-    }
-
-    fn spec(self) -> ToolSpec {
-        match self {
-            Self::Read => read::spec(),
-            Self::Write => write::spec(),
-            Self::Edit => edit::spec(),
-            Self::List => list::spec(),
-            Self::Glob => glob::spec(),
-            Self::Grep => grep::spec(),
-            Self::Bash => bash::spec(),
         }
     }
 }
@@ -142,7 +131,7 @@ impl FileTools {
 
     /// Returns what the model is told.
     pub fn specs(&self) -> Vec<ToolSpec> {
-        self.tools.iter().map(|tool| tool.spec()).collect()
+        self.tools.iter().filter_map(|tool| spec(tool.name())).collect()
     }
 
     /// Returns whether there is a tool of that name here.

@@ -8,8 +8,7 @@ use nexus_base::failpoint;
 use nexus_base::text::visible;
 use nexus_process::{Confinement, Launch, LaunchError, Network, Outcome, SandboxProfile, Status};
 use nexus_protocol::run::RUN_SOCKET_VARIABLE;
-use nexus_protocol::tool::{Replay, ToolOutput, ToolSpec};
-use serde_json::json;
+use nexus_protocol::tool::ToolOutput;
 
 use super::Trail;
 use super::arguments::Arguments;
@@ -35,26 +34,6 @@ const OUTPUT_LIMIT: usize = 1024 * 1024;
 const FETCHERS: [&str; 5] = ["curl", "wget", "http://", "https://", "ftp://"];
 /// What a command with the network brings.
 const FROM_THE_NETWORK: &str = "the output of a command with network access";
-
-pub(super) fn spec() -> ToolSpec {
-    ToolSpec {
-        name: NAME.to_owned(),
-        description:
-            "Run a shell command in the task folder, sandboxed: it can write only there and has no network unless \
-             allowed. Background processes end with it."
-                .to_owned(),
-        input_schema: json!({
-            "type": "object",
-            "properties": {
-                "command": {"type": "string"},
-                "timeout_ms": {"type": "integer", "description": "default 120000, at most 600000"},
-                "network": {"type": "boolean", "description": "ask the owner to let this one command use the network"}
-            },
-            "required": ["command"]
-        }),
-        replay: Replay::Unsafe,
-    }
-}
 
 pub(super) async fn call(
     shell: &Shell,

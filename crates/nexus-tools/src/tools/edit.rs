@@ -1,8 +1,5 @@
 //! `edit`: exact replacement of a piece of text in a file.
 
-use nexus_protocol::tool::{Replay, ToolSpec};
-use serde_json::json;
-
 use super::Trail;
 use super::access::{FileAccess, Rights};
 use super::arguments::{Arguments, cut};
@@ -19,24 +16,6 @@ const NAMED_LINES: usize = 8;
 const HINT_LINES: usize = 8;
 /// The most bytes shown of a line in a hint.
 const HINT_LIMIT: usize = 160;
-
-pub(super) fn spec() -> ToolSpec {
-    ToolSpec {
-        name: NAME.to_owned(),
-        description: "Replace text in a file; `old` must match exactly once.".to_owned(),
-        input_schema: json!({
-            "type": "object",
-            "properties": {
-                "path": {"type": "string"},
-                "old": {"type": "string"},
-                "new": {"type": "string"},
-                "replace_all": {"type": "boolean"}
-            },
-            "required": ["path", "old", "new"]
-        }),
-        replay: Replay::Unsafe,
-    }
-}
 
 pub(super) fn call(access: &FileAccess, arguments: &Arguments, trail: &Trail) -> Result<String, String> {
     let path = arguments.text("path")?;

@@ -1,8 +1,6 @@
 //! `glob`: files by name.
 
 use globset::{GlobBuilder, GlobMatcher};
-use nexus_protocol::tool::{Replay, ToolSpec};
-use serde_json::json;
 use tokio_util::sync::CancellationToken;
 
 use super::access::{FileAccess, Rights};
@@ -15,19 +13,6 @@ pub(super) const NAME: &str = "glob";
 const RESULT_LIMIT: usize = 500;
 /// The longest pattern taken.
 const PATTERN_LIMIT: usize = 1000;
-
-pub(super) fn spec() -> ToolSpec {
-    ToolSpec {
-        name: NAME.to_owned(),
-        description: "Find files by pattern, such as `skills/**/*.md`.".to_owned(),
-        input_schema: json!({
-            "type": "object",
-            "properties": {"pattern": {"type": "string"}},
-            "required": ["pattern"]
-        }),
-        replay: Replay::Safe,
-    }
-}
 
 pub(super) fn call(
     access: &FileAccess,

@@ -4,9 +4,7 @@ use std::fmt::Write as _;
 use std::path::Path;
 
 use nexus_base::jail::{EntryKind, Jail};
-use nexus_protocol::tool::{Replay, ToolSpec};
 use regex::{Regex, RegexBuilder};
-use serde_json::json;
 use tokio_util::sync::CancellationToken;
 
 use super::access::{FileAccess, Rights};
@@ -25,24 +23,6 @@ const LINE_LIMIT: usize = 300;
 const FILE_LIMIT: u64 = 4 * 1024 * 1024;
 /// The most memory a compiled expression may take.
 const PATTERN_SIZE: usize = 1024 * 1024;
-
-pub(super) fn spec() -> ToolSpec {
-    ToolSpec {
-        name: NAME.to_owned(),
-        description: "Search file contents by regular expression; default: the task folder.".to_owned(),
-        input_schema: json!({
-            "type": "object",
-            "properties": {
-                "pattern": {"type": "string"},
-                "path": {"type": "string"},
-                "glob": {"type": "string", "description": "only files whose path matches, such as `**/*.rs`"},
-                "ignore_case": {"type": "boolean"}
-            },
-            "required": ["pattern"]
-        }),
-        replay: Replay::Safe,
-    }
-}
 
 /// Lines found so far.
 #[derive(Debug, Default)]

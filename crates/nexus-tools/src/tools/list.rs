@@ -3,8 +3,6 @@
 use std::fmt::Write as _;
 
 use nexus_base::jail::EntryKind;
-use nexus_protocol::tool::{Replay, ToolSpec};
-use serde_json::json;
 
 use super::access::{FileAccess, Rights};
 use super::arguments::Arguments;
@@ -14,15 +12,6 @@ pub(super) const NAME: &str = "list";
 
 /// The most names one call returns.
 const ENTRY_LIMIT: usize = 500;
-
-pub(super) fn spec() -> ToolSpec {
-    ToolSpec {
-        name: NAME.to_owned(),
-        description: "List a folder; default: the task folder.".to_owned(),
-        input_schema: json!({"type": "object", "properties": {"path": {"type": "string"}}}),
-        replay: Replay::Safe,
-    }
-}
 
 pub(super) fn call(access: &FileAccess, arguments: &Arguments) -> Result<String, String> {
     let task_folder = access.show(access.task_folder());

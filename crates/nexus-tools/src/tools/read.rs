@@ -4,8 +4,6 @@ use std::fmt::Write as _;
 use std::io::{BufRead as _, BufReader, Read as _};
 
 use nexus_base::jail::JailError;
-use nexus_protocol::tool::{Replay, ToolSpec};
-use serde_json::json;
 
 use super::access::{FileAccess, Rights};
 use super::arguments::{Arguments, cut};
@@ -23,23 +21,6 @@ const LINE_LIMIT: usize = 2000;
 const SCAN_LIMIT: u64 = 64 * 1024 * 1024;
 /// How much of the beginning decides whether a file is text.
 const SNIFFED: usize = 8 * 1024;
-
-pub(super) fn spec() -> ToolSpec {
-    ToolSpec {
-        name: NAME.to_owned(),
-        description: "Read a text file, or artifact:ID, with line numbers.".to_owned(),
-        input_schema: json!({
-            "type": "object",
-            "properties": {
-                "path": {"type": "string"},
-                "offset": {"type": "integer", "description": "first line, from 1"},
-                "limit": {"type": "integer", "description": "number of lines"}
-            },
-            "required": ["path"]
-        }),
-        replay: Replay::Safe,
-    }
-}
 
 /// What was read, and whether nobody vouches for it.
 pub(super) fn call(

@@ -4,8 +4,6 @@ use std::path::Path;
 
 use nexus_base::failpoint;
 use nexus_base::file::Durability;
-use nexus_protocol::tool::{Replay, ToolSpec};
-use serde_json::json;
 
 use super::Trail;
 use super::access::{Allowed, FileAccess, Rights};
@@ -16,19 +14,6 @@ pub(super) const NAME: &str = "write";
 
 /// The most bytes one call writes.
 const CONTENT_LIMIT: usize = 1024 * 1024;
-
-pub(super) fn spec() -> ToolSpec {
-    ToolSpec {
-        name: NAME.to_owned(),
-        description: "Write a whole file; creates missing folders, replaces an existing file.".to_owned(),
-        input_schema: json!({
-            "type": "object",
-            "properties": {"path": {"type": "string"}, "content": {"type": "string"}},
-            "required": ["path", "content"]
-        }),
-        replay: Replay::Unsafe,
-    }
-}
 
 pub(super) fn call(access: &FileAccess, arguments: &Arguments, trail: &Trail) -> Result<String, String> {
     let text = arguments.text("path")?;

@@ -7,11 +7,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use nexus_net::{BaseUrl, Net, Reach, Request, normal_address, with_query};
-use nexus_protocol::tool::{Replay, ToolOutput, ToolSpec};
+use nexus_protocol::tool::ToolOutput;
 use secrecy::SecretString;
-use serde_json::{Value, json};
+use serde_json::Value;
 
-use super::{SEARCH, fenced, html};
+use super::{fenced, html};
 use crate::scope::{Done, Scope};
 
 /// Results given when the model does not say, and at most.
@@ -37,19 +37,6 @@ pub struct Search {
 impl fmt::Debug for Search {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         formatter.debug_struct("Search").field("base", &self.base).finish_non_exhaustive()
-    }
-}
-
-pub(super) fn spec() -> ToolSpec {
-    ToolSpec {
-        name: SEARCH.to_owned(),
-        description: "Search the web; returns titles, addresses and short descriptions.".to_owned(),
-        input_schema: json!({
-            "type": "object",
-            "properties": {"query": {"type": "string"}, "count": {"type": "integer"}},
-            "required": ["query"]
-        }),
-        replay: Replay::Safe,
     }
 }
 

@@ -7,6 +7,7 @@ use std::sync::{Arc, Mutex};
 use async_trait::async_trait;
 use nexus_base::id::{RequestId, SessionLabel, ToolCallId};
 use secrecy::SecretString;
+use serde_json::json;
 use tokio_util::sync::CancellationToken;
 
 use super::*;

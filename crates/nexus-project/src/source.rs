@@ -6,7 +6,7 @@ use std::sync::Arc;
 use nexus_protocol::tool::{ToolFuture, ToolHints, ToolOutput, ToolSource, ToolSpec};
 use serde_json::{Map, Value, json};
 
-use crate::tools::{Tool, answer, spec};
+use crate::tools::{Tool, answer, specs};
 use crate::{Project, ProjectError};
 
 /// How the tools belong together, for a model that has not met them before.
@@ -70,7 +70,7 @@ impl ProjectTools {
 
 impl ToolSource for ProjectTools {
     fn tools(&self) -> Vec<ToolSpec> {
-        Tool::ALL.into_iter().map(spec).collect()
+        specs().to_vec()
     }
 
     fn hints(&self, spec: &ToolSpec) -> ToolHints {

@@ -16,7 +16,7 @@ use serde_json::{Map, Value};
 
 use crate::{Project, ProjectError, document};
 use arguments::Arguments;
-pub use specs::spec;
+pub use specs::specs;
 
 /// Most bytes of all parameters of a call together.
 pub(crate) const MAX_PARAMETER_BYTES: usize = 9 * 1024 * 1024;

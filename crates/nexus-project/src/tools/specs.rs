@@ -1,89 +1,37 @@
-//! What a model is told about each tool: a description, a JSON Schema, and whether a call may be repeated.
+//! What a model is told about each tool: a description, a JSON Schema, and whether a call may be repeated. It
+//! stands in `specs.json`.
+//!
+//! The list of actions of `plan_update` stands in the description of the field: a schema check in front of the
+//! tool must not replace the tool's own answer to an unknown one.
 
-use nexus_protocol::tool::{Replay, ToolSpec};
-use serde_json::{Value, json};
+use std::sync::LazyLock;
 
-use super::Tool;
+use nexus_protocol::tool::ToolSpec;
 
-/// Returns what a model is told about a tool.
-pub fn spec(tool: Tool) -> ToolSpec {
-    ToolSpec {
-        name: tool.as_str().to_owned(),
-        description: description(tool).to_owned(),
-        input_schema: schema(tool),
-        replay: if tool.is_read_only() { Replay::Safe } else { Replay::Unsafe },
-    }
+static SPECS: LazyLock<Vec<ToolSpec>> = LazyLock::new(|| {
+    // A test reads the same file strictly; a damaged build would lack the tools, not panic.
+    serde_json::from_str(include_str!("specs.json")).unwrap_or_default()
+});
+
+/// Returns what a model is told about the tools, in the order of the contract.
+pub fn specs() -> &'static [ToolSpec] {
+    &SPECS
 }
 
-fn description(tool: Tool) -> &'static str {
-    match tool {
-        Tool::PlanStart => {
-            "Open a plan with the questions to settle. Do the research first and summarise it. A plan that is \
-             already open is archived."
-        }
-        Tool::PlanStatus => "Show the open plan, its issues and how many are decided.",
-        Tool::PlanUpdate => "Add, remove, rename (edit) or reopen an issue of the open plan.",
-        Tool::PlanDecide => "Record the decision on an issue.",
-        Tool::TaskAdd => "Add a task. It is ready once all tasks in deps are completed.",
-        Tool::TaskList => "List tasks, how many are done, and which are ready to start.",
-        Tool::TaskUpdate => "Set the status of a task.",
-        Tool::TaskClose => "Archive plan and tasks as one finished cycle and remove them.",
-        Tool::HistorySearch => "Search finished cycles; without a query, show the latest.",
-        Tool::Context => "Show branch, goal, task counts and decisions of the work in progress.",
-        Tool::ArtifactWrite => "Write a file others should read, such as findings or a report.",
-    }
-}
+#[cfg(test)]
+mod tests {
+    use nexus_protocol::tool::Replay;
 
-fn schema(tool: Tool) -> Value {
-    let text = json!({ "type": "string" });
-    let texts = json!({ "type": "array", "items": { "type": "string" } });
-    let map = json!({ "type": "object", "additionalProperties": { "type": "string" } });
-    let number = json!({ "type": "number" });
-    match tool {
-        Tool::PlanStatus | Tool::TaskList | Tool::TaskClose | Tool::Context => object(&json!({}), &[]),
-        Tool::PlanStart => object(
-            &json!({ "topic": text, "issues": texts, "research_summary": text }),
-            &["topic", "issues", "research_summary"],
-        ),
-        // The list of actions stands in the description of the field: a schema check in front of the
-        // tool must not replace the tool's own answer to an unknown one.
-        Tool::PlanUpdate => object(
-            &json!({
-                "action": { "type": "string", "description": "add, remove, edit or reopen" },
-                "issue_id": number, "title": text,
-            }),
-            &["action"],
-        ),
-        Tool::PlanDecide => object(
-            &json!({
-                "issue_id": number, "decision": text, "how_agents": texts, "how_summary": map, "how_agent_ids": map,
-            }),
-            &["issue_id", "decision"],
-        ),
-        Tool::TaskAdd => object(
-            &json!({
-                "title": text, "context": text, "approach": text, "acceptance": text, "risk": text,
-                "deps": { "type": "array", "items": number }, "plan_issue": number,
-                "goal": text, "decisions": texts, "owner": text, "owner_agent_id": text,
-                "owner_reuse_policy": { "type": "string", "enum": ["fresh", "resume_if_same_artifact", "resume"] },
-            }),
-            &["title", "context"],
-        ),
-        Tool::TaskUpdate => object(
-            &json!({
-                "id": number, "status": { "type": "string", "enum": ["pending", "in_progress", "completed"] },
-            }),
-            &["id", "status"],
-        ),
-        Tool::HistorySearch => {
-            object(&json!({ "query": text, "last_n": { "type": "number", "minimum": 1 } }), &[])
-        }
-        Tool::ArtifactWrite => {
-            object(&json!({ "filename": text, "content": text }), &["filename", "content"])
+    use super::*;
+    use crate::tools::Tool;
+
+    #[test]
+    fn every_tool_has_one_and_only_those_that_look_are_run_again() {
+        let all: Vec<ToolSpec> = serde_json::from_str(include_str!("specs.json")).unwrap();
+        let names: Vec<Option<Tool>> = all.iter().map(|spec| Tool::parse(&spec.name)).collect();
+        assert_eq!(names, Tool::ALL.map(Some));
+        for (spec, tool) in all.iter().zip(Tool::ALL) {
+            assert_eq!(spec.replay == Replay::Safe, tool.is_read_only(), "{}", spec.name);
         }
     }
-}
-
-fn object(properties: &Value, required: &[&str]) -> Value {
-    json!({ "type": "object", "properties": properties, "required": required })
 }

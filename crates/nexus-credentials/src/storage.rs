@@ -95,11 +95,6 @@ impl Storage {
         matches!(self, Self::File { .. } | Self::Sealed { .. })
     }
 
-    /// Tells whether fetching the secret starts a program that the pointer itself names.
-    pub fn runs_a_command(&self) -> bool {
-        matches!(self, Self::External { .. })
-    }
-
     fn read(fields: &Map<String, Value>) -> Option<Self> {
         let text = |name: &str| fields.get(name).and_then(Value::as_str).filter(|text| !text.is_empty());
         match text("provider")? {

@@ -1,8 +1,9 @@
 //! What arrived and what was said: `events.db`. `inbox` is the durable promise behind an
 //! acknowledgement; who keeps the promise is decided elsewhere.
+//! Messages that were closed without ever reaching a queue. Only their trace tells of them, and a trace
+//! may be lost.
 
 mod model;
-mod turned_away;
 mod turns;
 
 use nexus_base::clock::Timestamp;
@@ -10,13 +11,14 @@ use nexus_base::failpoint;
 use nexus_base::id::{EventId, RequestId};
 use rusqlite::{Connection, OptionalExtension, named_params, params};
 
-pub use self::model::{AcceptedEvent, Direction, Event, InboxOutcome, InboxState, NewEvent, Received};
-pub use self::turns::{Turn, TurnFilter, TurnHit, conversation_key};
 use crate::database::Database;
 use crate::error::StoreError;
 use crate::search;
 use crate::words::{count, json_text};
 use crate::writer::Sync;
+
+pub use self::model::{AcceptedEvent, Direction, Event, InboxOutcome, InboxState, NewEvent, Received};
+pub use self::turns::{Turn, TurnFilter, TurnHit, conversation_key};
 
 /// Most rows one listing returns.
 const LISTING_LIMIT: u32 = 1000;
@@ -61,11 +63,6 @@ impl Events {
         self.database.write(Sync::Normal, move |connection| close_inbox(connection, &event_id, outcome)).await
     }
 
-    /// Like [`Events::close_inbox`], ordered with the other writes but not awaited.
-    pub fn close_inbox_later(&self, event_id: EventId, outcome: InboxOutcome) {
-        self.database.write_later(move |connection| close_inbox(connection, &event_id, outcome).map(drop));
-    }
-
     /// Stores an event that asks for no answer, such as a reply; returns false when it was there.
     pub async fn insert_outbound(&self, event: NewEvent) -> Result<bool, StoreError> {
         self.database.write(Sync::Normal, move |connection| insert(connection, &event)).await
@@ -90,11 +87,6 @@ impl Events {
                 Ok(())
             })
             .await
-    }
-
-    /// Like [`Events::insert_outbound`], ordered with the other writes but not awaited.
-    pub fn insert_outbound_later(&self, event: NewEvent) {
-        self.database.write_later(move |connection| insert(connection, &event).map(drop));
     }
 
     /// Returns events whose promise is still open, oldest first.
@@ -166,11 +158,6 @@ impl Events {
     /// Like [`Events::counts`], for callers outside an async runtime.
     pub fn counts_blocking(&self) -> Result<(u64, u64), StoreError> {
         self.database.read_blocking(counts)
-    }
-
-    /// Waits until everything queued so far is committed.
-    pub async fn flush(&self) -> Result<(), StoreError> {
-        self.database.flush().await
     }
 }
 
@@ -288,4 +275,22 @@ fn counts(connection: &Connection) -> Result<(u64, u64), StoreError> {
         [],
         |row| Ok((count(row, 0)?, count(row, 1)?)),
     )?)
+}
+
+impl Events {
+    /// Returns those of the newest `look_back` promises that were denied, dealt with or passed over.
+    pub async fn turned_away(&self, look_back: u32) -> Result<Vec<AcceptedEvent>, StoreError> {
+        self.database
+            .read(move |connection| {
+                let mut statement = connection.prepare(
+                    "SELECT events.*, newest.request_id, newest.body_hash, newest.accepted_at FROM
+                         (SELECT * FROM inbox ORDER BY rowid DESC LIMIT ?1) AS newest
+                     JOIN events ON events.id = newest.event_id
+                     WHERE newest.outcome IN ('denied', 'handled', 'skipped')",
+                )?;
+                let rows = statement.query_map([look_back], AcceptedEvent::from_row)?;
+                Ok(rows.collect::<rusqlite::Result<_>>()?)
+            })
+            .await
+    }
 }

@@ -136,11 +136,6 @@ impl Layout {
         self.state.join("workspace")
     }
 
-    /// Returns the manager's scratchpad, which is made when it is first written to.
-    pub fn manager_scratchpad(&self) -> PathBuf {
-        self.automation_workspaces().join("manager")
-    }
-
     /// Returns the workspace lock, which also names the daemon's process.
     pub fn lock(&self) -> PathBuf {
         self.state.join("nex.pid")

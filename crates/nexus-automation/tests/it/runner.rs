@@ -253,7 +253,7 @@ async fn runs_that_a_crash_left_open_are_closed_and_held_against_nobody() {
         session_label: None,
         started_at: nexus_base::clock::Timestamp(1),
     };
-    scene.store.runtime().invocation_started(start).await.unwrap();
+    scene.store.runtime().invocation_started_once(start).await.unwrap();
     let now = nexus_base::clock::Timestamp::now();
     assert_eq!(scene.store.runtime().close_left_over_invocations(now).await.unwrap(), 1);
     assert_eq!(scene.outcomes().await, [("a".to_owned(), Some(InvocationOutcome::Error), false)]);

@@ -54,16 +54,18 @@ impl Identity {
         entity_id: Option<EntityId>,
         limit: u32,
     ) -> Result<Vec<Contact>, StoreError> {
-        self.database.read(move |connection| list(connection, entity_id.as_ref(), limit)).await
-    }
-
-    /// Like [`Identity::list_contacts`], for callers outside an async runtime.
-    pub fn list_contacts_blocking(
-        &self,
-        entity_id: Option<&EntityId>,
-        limit: u32,
-    ) -> Result<Vec<Contact>, StoreError> {
-        self.database.read_blocking(|connection| list(connection, entity_id, limit))
+        self.database
+            .read(move |connection| {
+                let mut statement = connection.prepare_cached(
+                    "SELECT * FROM contacts WHERE ?1 IS NULL OR entity_id = ?1
+                     ORDER BY last_seen DESC, sender_id LIMIT ?2",
+                )?;
+                let entity = entity_id.as_ref().map(EntityId::as_str);
+                let rows =
+                    statement.query_map(params![entity, limit.min(LISTING_LIMIT)], Contact::from_row)?;
+                Ok(rows.collect::<rusqlite::Result<_>>()?)
+            })
+            .await
     }
 }
 
@@ -110,19 +112,6 @@ fn handle_kind(platform: &str) -> String {
         "sms" | "whatsapp" | "signal" => "phone".to_owned(),
         other => format!("{other}_handle"),
     }
-}
-
-fn list(
-    connection: &Connection,
-    entity_id: Option<&EntityId>,
-    limit: u32,
-) -> Result<Vec<Contact>, StoreError> {
-    let mut statement = connection.prepare_cached(
-        "SELECT * FROM contacts WHERE ?1 IS NULL OR entity_id = ?1 ORDER BY last_seen DESC, sender_id LIMIT ?2",
-    )?;
-    let rows = statement
-        .query_map(params![entity_id.map(EntityId::as_str), limit.min(LISTING_LIMIT)], Contact::from_row)?;
-    Ok(rows.collect::<rusqlite::Result<_>>()?)
 }
 
 impl Contact {

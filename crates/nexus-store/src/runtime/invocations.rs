@@ -91,11 +91,6 @@ impl Runtime {
         self.database.write_later(move |connection| started(connection, &invocation).map(drop));
     }
 
-    /// Records that a run begins.
-    pub async fn invocation_started(&self, invocation: NewInvocation) -> Result<(), StoreError> {
-        self.database.write(Sync::Normal, move |connection| started(connection, &invocation)).await.map(drop)
-    }
-
     /// Records that a run begins under an id that is fixed by what led to it; returns false when it
     /// was recorded before, by this life of the daemon or an earlier one.
     pub async fn invocation_started_once(&self, invocation: NewInvocation) -> Result<bool, StoreError> {
@@ -145,12 +140,7 @@ impl Runtime {
 
     /// Records how a run ended and counts it on its automation; not awaited.
     pub fn invocation_finished_later(&self, id: String, end: InvocationEnd) {
-        self.database.write_later(move |connection| finished(connection, &id, &end).map(drop));
-    }
-
-    /// Records how a run ended and counts it on its automation; returns false when it had ended before.
-    pub async fn invocation_finished(&self, id: String, end: InvocationEnd) -> Result<bool, StoreError> {
-        self.database.write(Sync::Normal, move |connection| finished(connection, &id, &end)).await
+        self.database.write_later(move |connection| finished(connection, &id, &end));
     }
 
     /// Returns the latest runs, of one automation or of all, newest first.
@@ -193,7 +183,7 @@ fn started(connection: &Connection, invocation: &NewInvocation) -> Result<bool, 
     Ok(inserted == 1)
 }
 
-fn finished(connection: &Connection, id: &str, end: &InvocationEnd) -> Result<bool, StoreError> {
+fn finished(connection: &Connection, id: &str, end: &InvocationEnd) -> Result<(), StoreError> {
     let now = Timestamp::now().as_millis();
     let changed = connection
         .prepare_cached(
@@ -216,10 +206,9 @@ fn finished(connection: &Connection, id: &str, end: &InvocationEnd) -> Result<bo
             ":searches": stored_count(end.search_calls),
         })?;
     if changed == 0 {
-        return Ok(false);
+        return Ok(());
     }
-    count_on_automation(connection, id, now, end)?;
-    Ok(true)
+    count_on_automation(connection, id, now, end)
 }
 
 fn count_on_automation(

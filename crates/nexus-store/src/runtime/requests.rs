@@ -28,11 +28,6 @@ impl Runtime {
         self.database.write_later(move |connection| updated(connection, &id, &update).map(drop));
     }
 
-    /// Adds what a stage found; returns false when there is no such request.
-    pub async fn request_stage(&self, id: RequestId, update: RequestUpdate) -> Result<bool, StoreError> {
-        self.database.write(Sync::Normal, move |connection| updated(connection, &id, &update)).await
-    }
-
     /// Ends a request with `status`; not awaited.
     pub fn request_finished_later(&self, id: RequestId, status: RequestStatus, update: RequestUpdate) {
         self.database.write_later(move |connection| finished(connection, &id, status, update).map(drop));

@@ -64,16 +64,6 @@ pub struct UsageSum {
 }
 
 impl Runtime {
-    /// Adds one call; not awaited.
-    pub fn add_usage_later(&self, usage: NewUsage) {
-        self.database.write_later(move |connection| add(connection, &usage));
-    }
-
-    /// Adds one call.
-    pub async fn add_usage(&self, usage: NewUsage) -> Result<(), StoreError> {
-        self.database.write(Sync::Normal, move |connection| add(connection, &usage)).await
-    }
-
     /// Adds one call and returns what its run and its day have come to.
     pub async fn spend(&self, usage: NewUsage) -> Result<Spent, StoreError> {
         let spent = self

@@ -55,8 +55,7 @@ async fn open_promises_come_back_oldest_first_with_all_their_parts() {
     {
         events.receive(event, RequestId::new(format!("r{number}")), format!("h{number}")).await.unwrap();
     }
-    events.close_inbox_later(EventId::new("cli:2"), InboxOutcome::Denied);
-    events.flush().await.unwrap();
+    assert!(events.close_inbox(EventId::new("cli:2"), InboxOutcome::Denied).await.unwrap());
     let accepted = events.accepted(10).await.unwrap();
     assert_eq!(accepted.len(), 2);
     assert_eq!(accepted[0].event.body, whole);
@@ -74,7 +73,6 @@ async fn replies_are_stored_once_and_promise_nothing() {
     let reply =
         NewEvent { direction: Direction::Outbound, ..NewEvent::message("nexus", "t1:0", "nexus", "hi") };
     assert!(events.insert_outbound(reply.clone()).await.unwrap());
-    events.insert_outbound_later(reply.clone());
     assert!(!events.insert_outbound(reply.clone()).await.unwrap());
     assert_eq!(events.counts().await.unwrap(), (1, 0));
     // Handed in as if it had arrived: visible, but no work.

@@ -104,7 +104,9 @@ async fn requests_are_listed_as_tree_by_time_and_while_open() {
     let counts = runtime.counts().await.unwrap();
     assert_eq!((counts.requests, counts.processing), (4, 3));
     let unknown = RequestId::new("no such");
-    assert!(!runtime.request_stage(unknown, RequestUpdate::default()).await.unwrap());
+    runtime.request_stage_later(unknown.clone(), RequestUpdate::default());
+    runtime.flush().await.unwrap();
+    assert!(runtime.request(unknown).await.unwrap().is_none());
     store.close().await;
 }
 
@@ -174,11 +176,14 @@ async fn runs_of_an_automation_are_counted_on_it() {
         search_calls: 2,
     };
     for (id, at) in [("i1", 1), ("i2", 2), ("i3", 3)] {
-        runtime.invocation_started(start(id, at)).await.unwrap();
+        assert!(runtime.invocation_started_once(start(id, at)).await.unwrap());
     }
-    assert!(runtime.invocation_finished("i1".to_owned(), end(InvocationOutcome::Error)).await.unwrap());
-    assert!(runtime.invocation_finished("i2".to_owned(), end(InvocationOutcome::Timeout)).await.unwrap());
-    assert!(!runtime.invocation_finished("i2".to_owned(), end(InvocationOutcome::Ok)).await.unwrap());
+    let (error, timeout) = (InvocationOutcome::Error, InvocationOutcome::Timeout);
+    // The second end of the same run counts nothing.
+    for (id, outcome) in [("i1", error), ("i2", timeout), ("i2", InvocationOutcome::Ok)] {
+        runtime.invocation_finished_later(id.to_owned(), end(outcome));
+    }
+    runtime.flush().await.unwrap();
     let failed = runtime.automation("memory-reader").await.unwrap().unwrap();
     assert_eq!((failed.consecutive_errors, failed.last_error.as_deref()), (2, Some("timeout")));
     runtime.invocation_finished_later("i3".to_owned(), end(InvocationOutcome::Ok));
@@ -207,7 +212,7 @@ async fn boots_settings_and_costs_survive_a_restart() {
     runtime.kv_set("consent", "no").await.unwrap();
     runtime.kv_set("consent", "yes").await.unwrap();
     for (day, output) in [("2026-01-01", 5), ("2026-01-01", 7), ("2026-01-02", 1)] {
-        runtime.add_usage_later(NewUsage {
+        let usage = NewUsage {
             day: day.to_owned(),
             provider: "anthropic".to_owned(),
             model: "m".to_owned(),
@@ -220,7 +225,8 @@ async fn boots_settings_and_costs_survive_a_restart() {
             cached_input_tokens: 0,
             cache_write_tokens: 0,
             cost_micro_usd: 3,
-        });
+        };
+        runtime.spend(usage).await.unwrap();
     }
     store.close().await;
     let store = made.open();

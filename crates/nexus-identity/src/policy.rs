@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use nexus_base::clock::LocalClock;
-use nexus_store::agents::ItemMode;
 use nexus_base::words;
+use nexus_store::agents::ItemMode;
 
 use crate::access::Circumstances;
 use crate::permissions::{DataLevel, Names, Permissions, Terms, ToolRule};

@@ -16,7 +16,7 @@ use nexus_project::catalog::ModelTier;
 use nexus_protocol::framing::{Frame, Kind, key};
 use nexus_store::agents::ItemKind;
 use nexus_tools::ports::Approve;
-use nexus_tools::{FileAccess, FileTools, OpenToolSocket, Shell, ShellSetup};
+use nexus_tools::{FileAccess, FileTools, Shell, ShellSetup};
 use nexus_tools::{Role, Toolbox};
 use nexus_workspace::config::Settings;
 use nexus_workspace::skills::OfferedSkills;
@@ -30,6 +30,7 @@ use crate::memory_service;
 use crate::projects::Projects;
 use crate::spending::Costs;
 use crate::tool_assembly::{ToolAssembly, bash_network};
+use crate::tool_sockets::ToolSockets;
 use crate::turn_model;
 use nexus_models::Models;
 
@@ -40,12 +41,6 @@ const CREDENTIAL_NOTE: &str =
 /// Folder under `state/` that commands of workers see as their home: caches, git's name, nothing else.
 const TOOL_HOME: &str = "tool-home";
 
-/// Serves `nexus …` inside a tool call.
-pub trait ToolSockets: std::fmt::Debug + Send + Sync {
-    /// Returns what opens the socket of one call.
-    fn opener(self: Arc<Self>) -> OpenToolSocket;
-}
-
 /// Everything agents are made of.
 #[derive(Debug)]
 pub struct AgentFactory {
@@ -53,14 +48,14 @@ pub struct AgentFactory {
     pub live: Arc<LiveSettings>,
     pub models: Models,
     pub memory: Memory,
-    sockets: Arc<dyn ToolSockets>,
+    sockets: ToolSockets,
     processes: Arc<FileRecord>,
     owner_home: PathBuf,
     skills: OfferedSkills,
     tool_assembly: ToolAssembly,
     pub(crate) costs: Costs,
     prompts: Arc<Prompts>,
-    consent: OwnerConsent,
+    pub consent: OwnerConsent,
     automations: Arc<Automations>,
     pub projects: Arc<Projects>,
     zone: String,
@@ -76,7 +71,7 @@ pub struct AgentFactoryParts {
     pub models: Models,
     pub costs: Costs,
     pub memory: Memory,
-    pub sockets: Arc<dyn ToolSockets>,
+    pub sockets: ToolSockets,
     pub processes: Arc<FileRecord>,
     pub consent: OwnerConsent,
     pub owner_home: PathBuf,
@@ -176,7 +171,7 @@ impl Engine for AgentFactory {
         let bound = request.settings;
         let project = self.projects.of(bound)?;
         let folder = project.as_ref().map(|project| self.projects.task_folder(project));
-        let files = self.file_tools(request.role, folder.as_deref().unwrap_or_else(|| self.layout.home()))?;
+        let files = self.file_tools(request, folder.as_deref().unwrap_or_else(|| self.layout.home()))?;
         let mut toolbox =
             self.tool_assembly.build(request.role, files, &self.settings(), &permissions, |files| {
                 Toolbox::new(request.role, files, self.memory.seen_by(memory_service::viewer(request)))
@@ -300,8 +295,8 @@ impl AgentFactory {
         }))
     }
 
-    fn file_tools(&self, role: Role, folder: &Path) -> Result<FileTools, String> {
-        match role {
+    fn file_tools(&self, request: &AgentRequest<'_>, folder: &Path) -> Result<FileTools, String> {
+        match request.role {
             Role::Manager => {
                 let access = FileAccess::manager_at(&self.layout).map_err(|error| chain(&error))?;
                 Ok(FileTools::manager(access))
@@ -312,12 +307,17 @@ impl AgentFactory {
                 let stage = persona::onboarding(&self.layout).map_err(|error| chain(&error))?;
                 let access = FileAccess::worker_at(&self.layout, folder, &stage.writable())
                     .map_err(|error| chain(&error))?;
-                Ok(FileTools::worker(access, Some(self.shell(stage.writable(), folder)?)))
+                Ok(FileTools::worker(access, Some(self.shell(request, stage.writable(), folder)?)))
             }
         }
     }
 
-    fn shell(&self, identity: Vec<PathBuf>, folder: &Path) -> Result<Shell, String> {
+    fn shell(
+        &self,
+        request: &AgentRequest<'_>,
+        identity: Vec<PathBuf>,
+        folder: &Path,
+    ) -> Result<Shell, String> {
         let setup = ShellSetup {
             root: self.layout.root().to_owned(),
             task_folder: folder.to_owned(),
@@ -328,7 +328,7 @@ impl AgentFactory {
         };
         let shell = Shell::at(&self.layout, &setup).map_err(|error| chain(&error))?;
         Ok(shell
-            .tool_socket(Arc::clone(&self.sockets).opener())
+            .tool_socket(self.sockets.opener(request))
             .record(Arc::clone(&self.processes) as Arc<dyn GroupRecord>))
     }
 }

@@ -35,26 +35,47 @@ pub(crate) struct RunConsent {
 }
 
 impl OwnerConsent {
+    /// Puts a question and returns what the owner said within `patience`; nobody waits long while nobody watches.
+    pub async fn ask(&self, question: Ask, patience: Duration) -> Approval {
+        let refused = |reason: String| Approval::Refused { reason };
+        let watched = self.questions.is_watched();
+        let patience = if watched { patience } else { patience.min(UNWATCHED) };
+        match self.answer(question, patience).await {
+            Ok((PermissionStatus::Approved, _)) => Approval::Granted,
+            Ok((PermissionStatus::Denied, Some(word))) => refused(format!("the owner said no: {word}")),
+            Ok((PermissionStatus::Denied, None)) => {
+                refused("the owner said no; do without, or ask what they would rather have".to_owned())
+            }
+            Ok(_) if watched => refused(format!(
+                "the owner did not allow it within {} s; ask them, or do without",
+                patience.as_secs()
+            )),
+            Ok(_) => refused(
+                "nobody was there to answer: the owner answers in `nexus chat` or with `nexus approvals`"
+                    .to_owned(),
+            ),
+            Err(error) => refused(format!("the question could not be put: {error}")),
+        }
+    }
+
     /// Returns who is asked in one run.
     pub(crate) fn in_run(&self, root: &RequestId, patience: Duration) -> RunConsent {
         RunConsent { owner: self.clone(), root: root.clone(), patience }
     }
-}
 
-impl RunConsent {
     async fn answer(
         &self,
         ask: Ask,
         patience: Duration,
     ) -> Result<(PermissionStatus, Option<String>), String> {
-        let questions = &self.owner.questions;
+        let questions = &self.questions;
         match questions.put(ask).await.map_err(|error| error.to_string())? {
             Asked::Granted(_) => Ok((PermissionStatus::Approved, None)),
             Asked::Open(request) => {
                 let id = &request.new.id;
                 let outcome = tokio::select! {
                     outcome = questions.outcome(id, patience) => outcome.map_err(|error| error.to_string())?,
-                    () = self.owner.stopping.cancelled() => return Err("the daemon is stopping".to_owned()),
+                    () = self.stopping.cancelled() => return Err("the daemon is stopping".to_owned()),
                 };
                 let settled = outcome.ok_or_else(|| format!("no permission request named {id}"))?;
                 Ok((settled.status, questions.word(id)))
@@ -66,7 +87,6 @@ impl RunConsent {
 #[async_trait]
 impl Approve for RunConsent {
     async fn ask(&self, turn: &TurnFacts, ask: &ApprovalAsk) -> Approval {
-        let refused = |reason: String| Approval::Refused { reason };
         let redact = |text: &str| self.owner.redactor.redact(text);
         let summary = redact(&ask.summary);
         let mut reason = ask.reason.clone();
@@ -86,23 +106,6 @@ impl Approve for RunConsent {
             resources: ask.resources.clone(),
             reason: Some(redact(&reason)),
         };
-        let watched = self.owner.questions.is_watched();
-        let patience = if watched { self.patience } else { self.patience.min(UNWATCHED) };
-        match self.answer(question, patience).await {
-            Ok((PermissionStatus::Approved, _)) => Approval::Granted,
-            Ok((PermissionStatus::Denied, Some(word))) => refused(format!("the owner refused: {word}")),
-            Ok((PermissionStatus::Denied, None)) => {
-                refused("the owner refused; do without it, or ask what they would prefer".to_owned())
-            }
-            Ok(_) if watched => refused(format!(
-                "the owner did not allow it within {} s; ask them, or do without it",
-                patience.as_secs()
-            )),
-            Ok(_) => refused(
-                "nobody was available to answer; the owner answers in `nexus chat` or with `nexus approvals`"
-                    .to_owned(),
-            ),
-            Err(error) => refused(format!("the owner could not be asked: {error}")),
-        }
+        self.owner.ask(question, self.patience).await
     }
 }

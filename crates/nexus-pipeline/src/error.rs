@@ -32,6 +32,18 @@ pub enum RuntimeError {
         /// `starting` or `stopping`.
         state: &'static str,
     },
+    /// Only a running daemon can do it, and none runs.
+    #[error("{method} needs a running daemon")]
+    NeedsDaemon {
+        /// What was asked for.
+        method: &'static str,
+    },
+    /// A defect, or a file that does not answer as it should.
+    #[error("{message}")]
+    Internal {
+        /// What failed.
+        message: String,
+    },
     /// A database did not answer.
     #[error("{message}")]
     Store {
@@ -50,6 +62,11 @@ impl RuntimeError {
             Self::NotFound { .. } => (ErrorCode::NotFound, None),
             Self::Forbidden { .. } => (ErrorCode::Forbidden, None),
             Self::NotServing { .. } => (ErrorCode::Unavailable, Some("try again in a moment".to_owned())),
+            Self::NeedsDaemon { .. } => (
+                ErrorCode::Unavailable,
+                Some("`nexus up` starts one and talks to it; `nexus start` runs it alone".to_owned()),
+            ),
+            Self::Internal { .. } => (ErrorCode::Internal, Some("the log has the details".to_owned())),
             Self::Store { hint, .. } => (ErrorCode::Unavailable, hint.clone()),
         };
         WireError { code, message: self.to_string(), hint }

@@ -25,8 +25,8 @@ pub mod spending;
 mod stages;
 pub mod streams;
 pub mod tool_assembly;
+pub mod tool_sockets;
 mod turn_model;
 
 pub use bus::{Bus, BusReader};
 pub use error::RuntimeError;
-pub use memory_service::MemoryService;

@@ -52,6 +52,30 @@ pub struct CredentialsOf {
     pub look_only: bool,
 }
 
+/// Parameters of `credentials.scan`.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct CredentialsScan {
+    /// Also judge unknown variables by their names and values.
+    #[serde(default)]
+    pub deep: bool,
+    /// Remember where those are that were found with certainty.
+    #[serde(default)]
+    pub import: bool,
+}
+
+/// Parameters of `requests.prompt`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct PromptOf {
+    /// The request.
+    #[serde(alias = "request", alias = "requestId")]
+    pub id: String,
+    /// Also the words of every part that are still kept, known secrets hidden.
+    #[serde(default)]
+    pub full: bool,
+}
+
 /// Something by its name or id.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]

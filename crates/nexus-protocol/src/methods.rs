@@ -149,6 +149,8 @@ methods! {
     RequestsList = "requests.list" Iam "requests" Read,
     /// A request and what it led to.
     RequestsGet = "requests.get" Iam "requests" Read,
+    /// What a request's model was sent, part by part.
+    RequestsPrompt = "requests.prompt" Iam "requests" Read,
     /// Conversations and workers.
     SessionsList = "sessions.list" Iam "sessions" Read,
     /// One session by its label.
@@ -211,6 +213,8 @@ methods! {
     CredentialsVerify = "credentials.verify" Iam "credentials" Write,
     /// Looks for logins and variables as the daemon sees them.
     CredentialsSync = "credentials.sync" Iam "credentials" Write,
+    /// Looks for keys in the daemon's environment and, if wanted, remembers where they are; values are masked.
+    CredentialsScan = "credentials.scan" Iam "credentials" Write,
     /// Requests for the owner's consent.
     ApprovalsList = "approvals.list" Iam "approvals" Read,
     /// One of them.
@@ -241,6 +245,8 @@ methods! {
     SkillsStatus = "skills.status" Iam "skills" Read,
     /// One skill with everything it brings.
     SkillsInfo = "skills.info" Iam "skills" Read,
+    /// The instructions of a skill that the owner accepted as it is.
+    SkillsUse = "skills.use" Iam "skills" Read,
     /// Finds what is known and what was said.
     MemoryRecall = "memory.recall" Iam "memory" Read,
     /// Keeps a fact as the owner's own words.

@@ -72,6 +72,7 @@ fn shapes(method: Method, generator: &mut SchemaGenerator) -> (Value, Value) {
             of(shape::<control::Listing>(), Shape::List("requests", list::<trace::RequestSummary>))
         }
         Method::RequestsGet => of(shape::<control::Named>(), shape::<trace::RequestView>()),
+        Method::RequestsPrompt => of(shape::<control::PromptOf>(), shape::<trace::PromptView>()),
         Method::SessionsList => {
             of(shape::<control::Listing>(), Shape::List("sessions", list::<status::SessionView>))
         }
@@ -103,6 +104,9 @@ fn shapes(method: Method, generator: &mut SchemaGenerator) -> (Value, Value) {
             of(shape::<control::CredentialsOf>(), shape::<answers::VerifiedCredentials>())
         }
         Method::CredentialsSync => of(shape::<control::Nothing>(), shape::<answers::CredentialsSynced>()),
+        Method::CredentialsScan => {
+            of(shape::<control::CredentialsScan>(), shape::<answers::ScannedCredentials>())
+        }
         Method::CredentialsList => of(shape::<control::Nothing>(), shape::<answers::Credentials>()),
         Method::MemoryRecall => of(shape::<memory::MemoryRecall>(), shape::<memory::MemoryFound>()),
         Method::MemoryAdd => of(shape::<memory::MemoryAdd>(), shape::<memory::MemoryAdded>()),
@@ -116,6 +120,7 @@ fn shapes(method: Method, generator: &mut SchemaGenerator) -> (Value, Value) {
         }
         Method::SkillsStatus => of(shape::<control::Nothing>(), shape::<answers::Skills>()),
         Method::SkillsInfo => of(shape::<control::Named>(), shape::<answers::SkillView>()),
+        Method::SkillsUse => of(shape::<control::Named>(), shape::<answers::SkillText>()),
         Method::UsageCost => of(shape::<control::UsageOf>(), shape::<answers::UsageCost>()),
         Method::AutomationsList => of(shape::<control::Nothing>(), shape::<answers::Automations>()),
         Method::AutomationsGet | Method::AutomationsEnable | Method::AutomationsDisable => {

@@ -21,13 +21,13 @@ use nexus_workspace::{Layout, StartOptions};
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 
-use crate::Runtime;
-use crate::runtime::{BootNotes, SERVING, STOPPING};
+use crate::reload::Reloader;
 use crate::signals::{Ask, Signals};
 use nexus_base::error::chain;
+use nexus_operations::{BootNotes, Daemon, Operations, Phase};
 use nexus_pipeline::recovery::{self, Recovered};
 
-use self::compose::compose;
+use self::compose::{Composed, compose};
 pub use self::error::StartError;
 use self::steps::Steps;
 
@@ -54,7 +54,7 @@ const REMINDED: &str = "note.credentials";
 pub async fn start<Serving>(
     options: StartOptions,
     ready: impl FnOnce(SocketAddr),
-    serve: impl FnOnce(Runtime, TcpListener, CancellationToken) -> Serving,
+    serve: impl FnOnce(Operations, TcpListener, CancellationToken) -> Serving,
 ) -> Result<(), StartError>
 where
     Serving: Future<Output = std::io::Result<()>> + Send + 'static,
@@ -91,7 +91,7 @@ async fn run<Serving>(
     signals: &mut Signals,
     mut steps: Steps,
     ready: impl FnOnce(SocketAddr),
-    serve: impl FnOnce(Runtime, TcpListener, CancellationToken) -> Serving,
+    serve: impl FnOnce(Operations, TcpListener, CancellationToken) -> Serving,
 ) -> Result<(), StartError>
 where
     Serving: Future<Output = std::io::Result<()>> + Send + 'static,
@@ -129,23 +129,22 @@ where
     let (processes, left_over) =
         FileRecord::open(&options.layout.state().join(TOOL_PROCESSES)).map_err(StartError::Lock)?;
     let processes = Arc::new(processes);
-    let runtime = compose(options, loaded.settings, store, boot, owner, &processes, started);
-    if let Err(problem) = runtime.apply_policies(&runtime.shared.agent_factory.settings()) {
+    let Composed { daemon, operations, reloader } =
+        compose(options, loaded.settings, store, boot, owner, &processes, started);
+    if let Err(problem) = reloader.apply_policies(&daemon.agent_factory.settings()) {
         warnings.push(format!(
             "{problem}; until it is repaired the built-in policies apply and only the owner has access"
         ));
     }
-    warnings.extend(
-        runtime.shared.agent_factory.projects.take_settings(&runtime.shared.agent_factory.settings()).err(),
-    );
-    runtime.shared.agent_factory.models.remember().await?;
-    runtime.note_owner_token().await?;
+    warnings.extend(daemon.agent_factory.projects.take_settings(&daemon.agent_factory.settings()).err());
+    daemon.agent_factory.models.remember().await?;
+    daemon.note_owner_token(store).await?;
     let ending = CancellationToken::new();
-    let serving = nexus_base::task::spawn("server", serve(runtime.clone(), listener, ending.clone()));
+    let serving = nexus_base::task::spawn("server", serve(operations, listener, ending.clone()));
     steps.done("server", clock, address.to_string());
     steps.done("adapters", Instant::now(), "none configured".to_owned());
     let clock = Instant::now();
-    let active = runtime.shared.automations.load().await?;
+    let active = daemon.automations.load().await?;
     if !options.standing().is_trusted() {
         // A copied workspace brings rows of its own; only ours run until somebody vouches for the rest.
         warnings.push("this workspace is not trusted; review it, then run `nexus trust`".to_owned());
@@ -153,9 +152,9 @@ where
     steps.done("hooks", clock, format!("{active} active automations"));
     let clock = Instant::now();
     let ended = recovery::end_processes(left_over, processes).await;
-    let recovered = take_up(&runtime, store, ended).await?;
+    let recovered = take_up(&daemon, store, ended).await?;
     steps.done("recovery", clock, recovered.to_string());
-    remind(&runtime, options, store).await?;
+    remind(&daemon, options, store).await?;
 
     for step in &steps.done {
         tracing::info!(step = step.step, microseconds = step.duration_us, note = step.note, "boot step");
@@ -163,26 +162,25 @@ where
     for warning in &warnings {
         tracing::warn!(warning, "the daemon starts degraded");
     }
-    *runtime.shared.notes.lock().unwrap_or_else(std::sync::PoisonError::into_inner) =
-        BootNotes { steps: steps.done, warnings };
+    *daemon.lifecycle.notes() = BootNotes { steps: steps.done, warnings };
     store.runtime().kv_set(UNREADY_STARTS, "0").await?;
-    runtime.set_phase(SERVING);
-    runtime.shared.bus.publish(None, BusBody::Started { version: env!("CARGO_PKG_VERSION").to_owned() });
+    daemon.lifecycle.set_phase(Phase::Serving);
+    daemon.bus.publish(None, BusBody::Started { version: env!("CARGO_PKG_VERSION").to_owned() });
     ready(address);
-    runtime.shared.agent_factory.models.look_around();
+    daemon.agent_factory.models.look_around();
     nexus_base::task::spawn(
         "memory",
         crate::memory_keeper::keep(
-            runtime.shared.agent_factory.memory.clone(),
+            daemon.agent_factory.memory.clone(),
             nexus_pipeline::memory_service::beside(&options.layout),
-            runtime.shared.stopping.clone(),
+            daemon.lifecycle.stopping().clone(),
         ),
     );
     check_credentials(options);
-    runtime.shared.automations.take_up();
+    daemon.automations.take_up();
 
-    let outcome = serve_until_stopped(&runtime, options, signals, serving, &ending).await;
-    go_down(&runtime).await;
+    let outcome = serve_until_stopped(&daemon, &reloader, signals, serving, &ending).await;
+    go_down(&daemon).await;
     outcome
 }
 
@@ -197,7 +195,7 @@ fn take_lock(layout: &Layout) -> Result<HeldLock, StartError> {
     }
 }
 
-fn load(options: &StartOptions) -> Result<Loaded, StartError> {
+pub(crate) fn load(options: &StartOptions) -> Result<Loaded, StartError> {
     let overrides = Overrides { flags: Vec::new(), environment: &options.environment };
     let loaded = config::load(&options.layout, options.standing(), &overrides)?;
     if let Err(error) = config::keep_last_good(&options.layout, &loaded.document) {
@@ -278,27 +276,27 @@ async fn listen(settings: &Settings, port: Option<u16>) -> Result<TcpListener, S
 }
 
 /// Takes up what an earlier life left, in the order that keeps each step repeatable.
-async fn take_up(runtime: &Runtime, store: &Store, processes: usize) -> Result<Recovered, StoreError> {
-    let broker = &runtime.shared.broker;
+async fn take_up(daemon: &Daemon, store: &Store, processes: usize) -> Result<Recovered, StoreError> {
+    let broker = &daemon.broker;
     broker.settle().await?;
     let restored = broker.end_restored().await?;
     if restored > 0 {
         tracing::warn!(restored, "ended work that was in progress when the backup was made");
     }
     let traces = recovery::close_traces(store, broker).await?;
-    let accepted = recovery::readmit(store, &runtime.shared.pipeline).await?;
+    let accepted = recovery::readmit(store, &daemon.pipeline).await?;
     let sessions = broker.resume().await?;
     Ok(Recovered { processes, accepted, sessions, traces })
 }
 
 /// Leaves the reminder about credentials once per workspace, and again if they came and went.
-async fn remind(runtime: &Runtime, options: &StartOptions, store: &Store) -> Result<(), StoreError> {
+async fn remind(daemon: &Daemon, options: &StartOptions, store: &Store) -> Result<(), StoreError> {
     let stage = nexus_workspace::persona::onboarding(&options.layout);
     let onboarded = stage.is_ok_and(|stage| !stage.is_needed());
     let none = CredentialFolder::new(options.layout.credentials()).is_empty().unwrap_or(false);
     let reminded = store.runtime().kv_get(REMINDED).await?.as_deref() == Some("given");
     if none && onboarded && !reminded {
-        runtime.shared.agent_factory.remind_of_credentials();
+        daemon.agent_factory.remind_of_credentials();
         store.runtime().kv_set(REMINDED, "given").await?;
     } else if !none && reminded {
         store.runtime().kv_set(REMINDED, "").await?;
@@ -307,8 +305,8 @@ async fn remind(runtime: &Runtime, options: &StartOptions, store: &Store) -> Res
 }
 
 async fn serve_until_stopped(
-    runtime: &Runtime,
-    options: &StartOptions,
+    daemon: &Daemon,
+    reloader: &Reloader,
     signals: &mut Signals,
     mut serving: tokio::task::JoinHandle<std::io::Result<()>>,
     ending: &CancellationToken,
@@ -316,7 +314,7 @@ async fn serve_until_stopped(
     loop {
         tokio::select! {
             ask = signals.next() => match ask {
-                Ask::Reload => reload_on_signal(runtime, options).await,
+                Ask::Reload => reloader.on_signal().await,
                 Ask::Stop => break,
             },
             served = &mut serving => {
@@ -329,16 +327,16 @@ async fn serve_until_stopped(
         }
     }
     tracing::info!("stopping: waiting for running turns, accepting nothing new");
-    runtime.set_phase(STOPPING);
-    runtime.shared.bus.publish(None, BusBody::Stopping);
-    runtime.shared.pipeline.drain().await;
+    daemon.lifecycle.set_phase(Phase::Stopping);
+    daemon.bus.publish(None, BusBody::Stopping);
+    daemon.pipeline.drain().await;
     tokio::select! {
-        () = runtime.shared.broker.drain(PATIENCE) => {}
+        () = daemon.broker.drain(PATIENCE) => {}
         // A second signal means now.
-        _ = signals.next() => runtime.shared.broker.drain(Duration::ZERO).await,
+        _ = signals.next() => daemon.broker.drain(Duration::ZERO).await,
     }
-    runtime.shared.automations.stop().await;
-    runtime.shared.stopping.cancel();
+    daemon.automations.stop().await;
+    daemon.lifecycle.stopping().cancel();
     ending.cancel();
     match tokio::time::timeout(Duration::from_secs(6), serving).await {
         Ok(Ok(Err(error))) => Err(StartError::Serve(error)),
@@ -347,54 +345,9 @@ async fn serve_until_stopped(
 }
 
 /// Makes sure that everything is told to stop, whichever way serving ended.
-async fn go_down(runtime: &Runtime) {
-    runtime.set_phase(STOPPING);
-    runtime.shared.stopping.cancel();
-    runtime.shared.broker.drain(Duration::ZERO).await;
-    runtime.shared.agent_factory.projects.close_all().await;
-}
-
-/// Reads the configuration again; an invalid one changes nothing. Tokens that were given out under another token of
-/// the owner's end with it.
-pub(crate) async fn reload(runtime: &Runtime, options: &StartOptions) -> Result<(), StartError> {
-    let loaded = load(options)?;
-    let old = runtime.shared.agent_factory.settings();
-    let new = loaded.settings;
-    if old.runtime.port != new.runtime.port || old.runtime.bind != new.runtime.bind {
-        tracing::warn!("runtime.port and runtime.bind take effect at the next start");
-    }
-    let mut warnings: Vec<String> = loaded
-        .warnings
-        .iter()
-        .map(|problem| format!("{}: {}; {}", problem.key, problem.message, problem.fix))
-        .collect();
-    if let Err(problem) = runtime.apply_policies(&new) {
-        tracing::error!(problem, "access policies not reloaded; keeping the old ones");
-        warnings.push(format!("{problem}; keeping the old policies"));
-    }
-    warnings.extend(runtime.shared.agent_factory.projects.take_settings(&new).err());
-    for warning in &warnings {
-        tracing::warn!(warning, "configuration reloaded; some values are not usable");
-    }
-    runtime.shared.redactor.register(new.runtime.auth.token.expose());
-    runtime.shared.agent_factory.models.reload(&new);
-    warnings.extend(runtime.shared.agent_factory.models.problems());
-    runtime.shared.agent_factory.live.replace(new);
-    runtime.tokens_changed();
-    runtime.shared.notes.lock().unwrap_or_else(std::sync::PoisonError::into_inner).warnings = warnings;
-    runtime.shared.bus.publish(None, BusBody::ConfigReloaded);
-    // Trust may have come meanwhile, and with it the owner's own automations.
-    runtime.shared.automations.load_later();
-    tracing::info!("configuration reloaded");
-    // Whatever the rows say, a token opens nothing under another owner's token; this only makes it last.
-    if let Err(error) = runtime.note_owner_token().await {
-        tracing::error!(%error, "tokens issued under the old owner's token not marked as revoked");
-    }
-    Ok(())
-}
-
-async fn reload_on_signal(runtime: &Runtime, options: &StartOptions) {
-    if let Err(error) = reload(runtime, options).await {
-        tracing::error!(error = chain(&error), hint = ?error.hint(), "new configuration invalid; keeping the old one");
-    }
+async fn go_down(daemon: &Daemon) {
+    daemon.lifecycle.set_phase(Phase::Stopping);
+    daemon.lifecycle.stopping().cancel();
+    daemon.broker.drain(Duration::ZERO).await;
+    daemon.agent_factory.projects.close_all().await;
 }

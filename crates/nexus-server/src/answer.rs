@@ -4,8 +4,8 @@ use axum::body::Body;
 use axum::http::header::{CONNECTION, CONTENT_TYPE, RETRY_AFTER, WWW_AUTHENTICATE};
 use axum::http::{HeaderValue, Response, StatusCode};
 use axum::response::IntoResponse;
+use nexus_operations::RuntimeError;
 use nexus_protocol::error::{ErrorBody, ErrorCode, WireError};
-use nexus_runtime::RuntimeError;
 use serde::Serialize;
 
 /// A request that gets an error for an answer.

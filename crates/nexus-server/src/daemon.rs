@@ -3,14 +3,14 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use nexus_base::id::SessionLabel;
+use nexus_operations::{BusReader, Caller, Operations, RuntimeError};
 use nexus_protocol::chat::{ChatAbort, ChatAborted, ChatAccepted, ChatHistory, ChatSend, ChatWaited};
+use nexus_protocol::control::{HistoryOf, Listing, Named, WaitFor};
 use nexus_protocol::methods::Method;
-use nexus_protocol::status::{Health, HealthReport, SessionView};
+use nexus_protocol::status::{Health, HealthReport};
 use nexus_protocol::tool::ToolSource;
-use nexus_protocol::trace::{RequestSummary, RequestView};
-use nexus_runtime::{BusReader, Caller, Runtime, RuntimeError};
-use serde::de::DeserializeOwned;
-use serde::de::value::{Error as ValueError, StrDeserializer};
+use nexus_protocol::trace::RequestView;
 use serde_json::Value;
 use tokio::sync::watch;
 
@@ -23,21 +23,36 @@ pub(crate) trait Daemon: Clone + Send + Sync + 'static {
     ) -> impl Future<Output = Result<ChatAccepted, RuntimeError>> + Send;
     fn chat_history(
         &self,
+        caller: &Caller,
         session: Option<&str>,
         limit: usize,
     ) -> impl Future<Output = Result<ChatHistory, RuntimeError>> + Send;
     fn chat_wait(
         &self,
+        caller: &Caller,
         request: &str,
         timeout: Duration,
     ) -> impl Future<Output = Result<ChatWaited, RuntimeError>> + Send;
-    fn chat_abort(&self, abort: ChatAbort) -> impl Future<Output = Result<ChatAborted, RuntimeError>> + Send;
-    fn request(&self, id: &str) -> impl Future<Output = Result<RequestView, RuntimeError>> + Send;
+    fn chat_abort(
+        &self,
+        caller: &Caller,
+        abort: ChatAbort,
+    ) -> impl Future<Output = Result<ChatAborted, RuntimeError>> + Send;
+    fn request(
+        &self,
+        caller: &Caller,
+        id: &str,
+    ) -> impl Future<Output = Result<RequestView, RuntimeError>> + Send;
     fn recent_requests(
         &self,
+        caller: &Caller,
         limit: usize,
-    ) -> impl Future<Output = Result<Vec<RequestSummary>, RuntimeError>> + Send;
-    fn sessions(&self, limit: usize) -> impl Future<Output = Result<Vec<SessionView>, RuntimeError>> + Send;
+    ) -> impl Future<Output = Result<Value, RuntimeError>> + Send;
+    fn sessions(
+        &self,
+        caller: &Caller,
+        limit: usize,
+    ) -> impl Future<Output = Result<Value, RuntimeError>> + Send;
     fn subscribe(&self, after: Option<u64>) -> BusReader;
     fn health(&self) -> Health;
     fn health_report(&self) -> impl Future<Output = HealthReport> + Send;
@@ -60,33 +75,45 @@ pub(crate) trait Daemon: Clone + Send + Sync + 'static {
     fn stopping(&self) -> impl Future<Output = ()> + Send;
 }
 
-impl Daemon for Runtime {
+impl Daemon for Operations {
     async fn chat_send(&self, caller: &Caller, send: ChatSend) -> Result<ChatAccepted, RuntimeError> {
-        Self::chat_send(self, caller, send).await
+        self.permitted(caller, Method::ChatSend, &send).await
     }
 
-    async fn chat_history(&self, session: Option<&str>, limit: usize) -> Result<ChatHistory, RuntimeError> {
-        Self::chat_history(self, session.map(typed).transpose()?, limit).await
+    async fn chat_history(
+        &self,
+        caller: &Caller,
+        session: Option<&str>,
+        limit: usize,
+    ) -> Result<ChatHistory, RuntimeError> {
+        let of = HistoryOf { session: session.map(SessionLabel::new), limit: Some(limit) };
+        self.permitted(caller, Method::ChatHistory, &of).await
     }
 
-    async fn chat_wait(&self, request: &str, timeout: Duration) -> Result<ChatWaited, RuntimeError> {
-        Self::chat_wait(self, &typed(request)?, timeout).await
+    async fn chat_wait(
+        &self,
+        caller: &Caller,
+        request: &str,
+        timeout: Duration,
+    ) -> Result<ChatWaited, RuntimeError> {
+        let timeout_ms = u64::try_from(timeout.as_millis()).ok();
+        self.permitted(caller, Method::ChatWait, &WaitFor { request: request.to_owned(), timeout_ms }).await
     }
 
-    async fn chat_abort(&self, abort: ChatAbort) -> Result<ChatAborted, RuntimeError> {
-        Self::chat_abort(self, abort).await
+    async fn chat_abort(&self, caller: &Caller, abort: ChatAbort) -> Result<ChatAborted, RuntimeError> {
+        self.permitted(caller, Method::ChatAbort, &abort).await
     }
 
-    async fn request(&self, id: &str) -> Result<RequestView, RuntimeError> {
-        Self::request(self, &typed(id)?).await
+    async fn request(&self, caller: &Caller, id: &str) -> Result<RequestView, RuntimeError> {
+        self.permitted(caller, Method::RequestsGet, &Named { id: id.to_owned() }).await
     }
 
-    async fn recent_requests(&self, limit: usize) -> Result<Vec<RequestSummary>, RuntimeError> {
-        Self::recent_requests(self, limit).await
+    async fn recent_requests(&self, caller: &Caller, limit: usize) -> Result<Value, RuntimeError> {
+        self.permitted(caller, Method::RequestsList, &Listing { limit: Some(limit) }).await
     }
 
-    async fn sessions(&self, limit: usize) -> Result<Vec<SessionView>, RuntimeError> {
-        Self::sessions(self, limit).await
+    async fn sessions(&self, caller: &Caller, limit: usize) -> Result<Value, RuntimeError> {
+        self.permitted(caller, Method::SessionsList, &Listing { limit: Some(limit) }).await
     }
 
     fn subscribe(&self, after: Option<u64>) -> BusReader {
@@ -98,7 +125,7 @@ impl Daemon for Runtime {
     }
 
     async fn health_report(&self) -> HealthReport {
-        Self::health_report(self).await
+        Self::health_report(self)
     }
 
     async fn authenticate(&self, presented: &str) -> Option<Caller> {
@@ -172,10 +199,4 @@ pub(crate) async fn until_invalid<D: Daemon>(daemon: &D, caller: &Caller) {
             }
         }
     }
-}
-
-/// Makes an id of the kind the callee takes, as the wire format makes it from text.
-fn typed<T: DeserializeOwned>(text: &str) -> Result<T, RuntimeError> {
-    T::deserialize(StrDeserializer::<ValueError>::new(text))
-        .map_err(|error| RuntimeError::Invalid { message: error.to_string(), hint: None })
 }

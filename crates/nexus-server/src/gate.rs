@@ -16,8 +16,8 @@ use axum::http::{HeaderMap, HeaderValue, Request, Response};
 use axum::response::IntoResponse;
 use futures_util::FutureExt;
 use http_body_util::BodyExt;
+use nexus_operations::Caller;
 use nexus_protocol::error::ErrorCode;
-use nexus_runtime::Caller;
 use tower_service::Service;
 
 use crate::answer::{Refusal, ShownOnce};

@@ -12,14 +12,13 @@ use axum::middleware::{self, Next};
 use axum::routing::{MethodRouter, get, post};
 use axum::{Extension, Router};
 use nexus_base::task::Tasks;
+use nexus_operations::{Caller, Operations, RuntimeError};
 use nexus_protocol::chat::{ChatAbort, ChatSend};
 use nexus_protocol::control::Call;
 use nexus_protocol::error::ErrorCode;
 use nexus_protocol::methods::Method as Name;
-use nexus_protocol::status::{Health, HealthBrief, SessionView};
-use nexus_protocol::trace::RequestSummary;
-use nexus_runtime::{Caller, Runtime, RuntimeError};
-use serde::{Deserialize, Serialize};
+use nexus_protocol::status::{Health, HealthBrief};
+use serde::Deserialize;
 use tokio_util::sync::CancellationToken;
 
 use crate::answer::{Refusal, ShownOnce, json, ok};
@@ -102,7 +101,7 @@ pub struct RouteInfo {
 
 /// Returns every route of the router.
 pub fn routes() -> Vec<RouteInfo> {
-    let info = |route: Route<Runtime>| {
+    let info = |route: Route<Operations>| {
         let entry = match route.access {
             Access::Method(method) => Some(method.entry()),
             Access::Anyone | Access::Handshake | Access::PerCall => None,
@@ -119,7 +118,7 @@ pub fn routes() -> Vec<RouteInfo> {
             },
         }
     };
-    table::<Runtime>().into_iter().map(info).collect()
+    table::<Operations>().into_iter().map(info).collect()
 }
 
 pub(crate) fn table<D: Daemon>() -> Vec<Route<D>> {
@@ -280,9 +279,11 @@ async fn chat_send<D: Daemon>(
 
 async fn chat_abort<D: Daemon>(
     State(shared): State<Shared<D>>,
+    Extension(visitor): Extension<Visitor>,
     JsonBody(abort): JsonBody<ChatAbort>,
 ) -> Answer {
-    let aborted = to_its_end(async move { shared.daemon.chat_abort(abort).await }).await?;
+    let caller = known(visitor)?;
+    let aborted = to_its_end(async move { shared.daemon.chat_abort(&caller, abort).await }).await?;
     Ok(ok(&aborted))
 }
 
@@ -313,10 +314,12 @@ struct HistoryOf {
 
 async fn chat_history<D: Daemon>(
     State(shared): State<Shared<D>>,
+    Extension(visitor): Extension<Visitor>,
     Parameters(of): Parameters<HistoryOf>,
 ) -> Answer {
     let session = of.session.as_deref().map(|session| name("session", session)).transpose()?;
-    let history = shared.daemon.chat_history(session, rows(of.limit, HISTORY_LINES)?).await?;
+    let history =
+        shared.daemon.chat_history(&known(visitor)?, session, rows(of.limit, HISTORY_LINES)?).await?;
     Ok(ok(&history))
 }
 
@@ -340,7 +343,7 @@ async fn chat_wait<D: Daemon>(
         return Err(Refusal::new(ErrorCode::InvalidRequest, message));
     }
     tokio::select! {
-        waited = shared.daemon.chat_wait(request, timeout) => Ok(ok(&waited?)),
+        waited = shared.daemon.chat_wait(&caller, request, timeout) => Ok(ok(&waited?)),
         () = shared.closing.cancelled() => Err(RuntimeError::NotServing { state: "stopping" }.into()),
         () = until_invalid(&shared.daemon, &caller) => {
             Err(Refusal::new(ErrorCode::Unauthorized, "the token is no longer valid").closing())
@@ -356,35 +359,28 @@ struct Listing {
 
 async fn requests<D: Daemon>(
     State(shared): State<Shared<D>>,
+    Extension(visitor): Extension<Visitor>,
     Parameters(listing): Parameters<Listing>,
 ) -> Answer {
-    #[derive(Serialize)]
-    struct Requests {
-        requests: Vec<RequestSummary>,
-    }
-    let requests = shared.daemon.recent_requests(rows(listing.limit, LISTED)?).await?;
-    Ok(ok(&Requests { requests }))
+    Ok(ok(&shared.daemon.recent_requests(&known(visitor)?, rows(listing.limit, LISTED)?).await?))
 }
 
 async fn request<D: Daemon>(
     State(shared): State<Shared<D>>,
+    Extension(visitor): Extension<Visitor>,
     id: Result<Path<String>, PathRejection>,
 ) -> Answer {
     let Path(id) = id.map_err(|rejection| Refusal::new(ErrorCode::InvalidRequest, rejection.body_text()))?;
-    let view = shared.daemon.request(name("the request id", &id)?).await?;
+    let view = shared.daemon.request(&known(visitor)?, name("the request id", &id)?).await?;
     Ok(ok(&view))
 }
 
 async fn sessions<D: Daemon>(
     State(shared): State<Shared<D>>,
+    Extension(visitor): Extension<Visitor>,
     Parameters(listing): Parameters<Listing>,
 ) -> Answer {
-    #[derive(Serialize)]
-    struct Sessions {
-        sessions: Vec<SessionView>,
-    }
-    let sessions = shared.daemon.sessions(rows(listing.limit, LISTED)?).await?;
-    Ok(ok(&Sessions { sessions }))
+    Ok(ok(&shared.daemon.sessions(&known(visitor)?, rows(listing.limit, LISTED)?).await?))
 }
 
 async fn event_stream<D: Daemon>(

@@ -10,7 +10,7 @@ use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use nexus_base::task::Tasks;
-use nexus_runtime::Runtime;
+use nexus_operations::Operations;
 use tokio::net::TcpListener;
 use tokio::sync::Semaphore;
 use tokio::time::timeout;
@@ -40,11 +40,11 @@ const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 /// # Errors
 /// The listener is not on loopback, or has no address.
 pub async fn serve(
-    runtime: Runtime,
+    operations: Operations,
     listener: TcpListener,
     shutdown: impl Future<Output = ()> + Send + 'static,
 ) -> io::Result<()> {
-    serve_daemon(runtime, listener, shutdown).await
+    serve_daemon(operations, listener, shutdown).await
 }
 
 pub(crate) async fn serve_daemon<D: Daemon>(

@@ -52,6 +52,13 @@ impl Database {
         Ok(Self::assemble(source, readers, None))
     }
 
+    /// Stands for a database that nobody needs: every query is refused as if it had been closed.
+    pub(crate) fn unopened(source: Source) -> Self {
+        let readers = Arc::new(Readers::new(source.clone(), Beside::OtherProcess));
+        readers.close();
+        Self::assemble(source, readers, None)
+    }
+
     fn assemble(source: Source, readers: Arc<Readers>, writer: Option<WriterHandle>) -> Self {
         Self { inner: Arc::new(Inner { source, readers, writer, failed_later: Arc::default() }) }
     }

@@ -62,7 +62,7 @@ impl Store {
     pub fn create(data_dir: &Path) -> Result<Vec<(DatabaseName, Prepared)>, StoreError> {
         nexus_base::file::create_folder(data_dir, 0o700)
             .map_err(|error| open::from_io(&error.path, &error.source))?;
-        let prepared = in_parallel(data_dir, |source| open::prepare(&source))?;
+        let prepared = in_parallel(data_dir, |_, source| open::prepare(&source))?;
         if prepared.contains(&Prepared::Created) {
             std::fs::File::open(data_dir)
                 .and_then(|folder| folder.sync_all())
@@ -76,6 +76,14 @@ impl Store {
     /// # Errors
     /// The first database, in the order of [`DatabaseName::ALL`], that could not be opened.
     pub fn open(data_dir: &Path, mode: OpenMode) -> Result<Self, StoreError> {
+        Self::open_only(data_dir, mode, &DatabaseName::ALL)
+    }
+
+    /// Like [`Store::open`] for some of the databases; the others refuse every query.
+    ///
+    /// # Errors
+    /// The first of them that could not be opened.
+    pub fn open_only(data_dir: &Path, mode: OpenMode, names: &[DatabaseName]) -> Result<Self, StoreError> {
         // The workspace lock names its holder but is a file that anybody may remove; the folder itself is not.
         let writing = match mode {
             OpenMode::ReadWrite if data_dir.is_dir() => match FolderLock::acquire(data_dir) {
@@ -90,7 +98,8 @@ impl Store {
             },
             OpenMode::ReadWrite | OpenMode::ReadOnly => None,
         };
-        let databases = in_parallel(data_dir, |source| match mode {
+        let databases = in_parallel(data_dir, |name, source| match mode {
+            _ if !names.contains(&name) => Ok(Database::unopened(source)),
             OpenMode::ReadWrite => Database::open(source),
             OpenMode::ReadOnly => Database::open_read_only(source),
         })?;
@@ -213,12 +222,12 @@ impl Store {
 /// Does the same for all six on a thread each: what takes time is the disk, not the processor.
 fn in_parallel<T: Send>(
     data_dir: &Path,
-    action: impl Fn(Source) -> Result<T, StoreError> + Send + std::marker::Sync,
+    action: impl Fn(DatabaseName, Source) -> Result<T, StoreError> + Send + std::marker::Sync,
 ) -> Result<[T; 6], StoreError> {
     let action = &action;
     let run = |name: DatabaseName| {
         let source = Source::new(name.file_in(data_dir), name.as_str(), name.migrations());
-        move || action(source)
+        move || action(name, source)
     };
     let outcomes = thread::scope(|scope| {
         let threads = DatabaseName::ALL.map(|name| (name, scope.spawn(run(name))));

@@ -37,7 +37,7 @@ impl ProjectTool {
     /// Leaves the ops that may be used; nothing when none may.
     pub(crate) fn permitted(mut self, permissions: &Permissions) -> Option<Self> {
         let may = |op: &str| permissions.may_use_tool(&format!("{PROJECT}/{op}"));
-        self.denied.extend(Tool::ALL.into_iter().filter(|tool| !may(tool.name())));
+        self.denied.extend(Tool::ALL.into_iter().filter(|tool| !may(tool.as_str())));
         let any = self.allowed().next().is_some();
         any.then_some(self)
     }

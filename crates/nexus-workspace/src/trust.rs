@@ -75,7 +75,7 @@ impl WorkspaceId {
 }
 
 /// What is known of the workspace's owner.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Trust {
     /// A record names this very folder.

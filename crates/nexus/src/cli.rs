@@ -8,6 +8,7 @@ use crate::commands;
 use crate::context::Context;
 use crate::failure::{Exit, Failure, Outcome};
 use crate::kernel;
+use crate::tool_call;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -105,6 +106,21 @@ pub(crate) enum Command {
     Manual(commands::manual::Arguments),
 }
 
+impl Command {
+    /// Tells whether some of it works inside a tool call; what does not is refused by [`Context::layout`].
+    const fn is_for_agents(&self) -> bool {
+        matches!(
+            self,
+            Self::Status(_)
+                | Self::Trace(_)
+                | Self::Identity(_)
+                | Self::Skills(_)
+                | Self::Credential(_)
+                | Self::Memory(_)
+        )
+    }
+}
+
 /// Reads the command line and does what it says.
 pub(crate) fn run() -> Outcome {
     let cli = match Cli::try_parse() {
@@ -120,6 +136,9 @@ pub(crate) fn run() -> Outcome {
             };
         }
     };
+    if tool_call::is_inside() && !cli.command.is_for_agents() {
+        return Err(tool_call::unavailable());
+    }
     let context = Context::new(cli.workspace);
     match cli.command {
         Command::Up(arguments) => commands::up::run(&context, &arguments),

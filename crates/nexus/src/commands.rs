@@ -18,7 +18,6 @@ pub(crate) mod mcp;
 pub(crate) mod memory;
 pub(crate) mod models;
 pub(crate) mod project;
-mod reports;
 pub(crate) mod restore;
 pub(crate) mod sessions;
 pub(crate) mod skills;
@@ -32,11 +31,7 @@ pub(crate) mod undo;
 pub(crate) mod up;
 pub(crate) mod usage;
 
-use nexus_base::lock::{HeldLock, LockError, inspect};
-use nexus_client::Client;
 use nexus_protocol::methods::Method;
-use nexus_store::{OpenMode, Store};
-use nexus_workspace::Layout;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
@@ -59,29 +54,6 @@ fn call<T: DeserializeOwned>(
 ) -> Result<T, Failure> {
     let client = context.client()?;
     Ok(client_runtime()?.block_on(client.call(method, params))?)
-}
-
-/// Who answers a command: the daemon, or the files while none runs.
-enum Reached {
-    Daemon(Client),
-    Files { layout: Box<Layout>, store: Store, lock: Option<HeldLock> },
-}
-
-/// Finds out who answers. The daemon alone writes while one runs; otherwise whoever writes holds the lock.
-fn reach(context: &Context, mode: OpenMode) -> Result<Reached, Failure> {
-    let layout = Box::new(context.existing()?);
-    if inspect(&layout.lock()).is_some() {
-        return Ok(Reached::Daemon(context.client()?));
-    }
-    let lock = match mode {
-        OpenMode::ReadOnly => None,
-        OpenMode::ReadWrite => Some(HeldLock::acquire(&layout.lock()).map_err(|error| match error {
-            LockError::Held { .. } => Failure::new("a daemon is just starting").hint("try again in a moment"),
-            LockError::File(error) => Failure::caused(&error),
-        })?),
-    };
-    let store = Store::open(&layout.data(), mode)?;
-    Ok(Reached::Files { layout, store, lock })
 }
 
 /// Returns this process's environment, as far as it is text.

@@ -10,6 +10,7 @@ use nexus_workspace::trust::{self, Trust, TrustFolder};
 use nexus_workspace::{Layout, LayoutOverrides, RootRequest, environment, persona, resolve_root};
 
 use crate::failure::{Exit, Failure};
+use crate::tool_call;
 
 /// What the assistant is called before it has a name.
 const UNNAMED: &str = "nexus";
@@ -28,6 +29,10 @@ impl Context {
 
     /// Returns where the workspace lies or would lie.
     pub(crate) fn layout(&self) -> Result<Layout, Failure> {
+        // There the workspace is the daemon's alone.
+        if tool_call::is_inside() {
+            return Err(tool_call::unavailable());
+        }
         let variable = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty());
         let path = |name: &str| variable(name).map(PathBuf::from);
         let env_root = path(environment::ROOT);

@@ -68,6 +68,11 @@ impl Failure {
         self
     }
 
+    /// Adds what to do when the thing asked for is not there.
+    pub(crate) fn hint_if_missing(self, hint: &str) -> Self {
+        if self.exit == Exit::Missing && self.hint.is_none() { self.hint(hint) } else { self }
+    }
+
     /// Sets the exit code.
     pub(crate) fn exit(mut self, exit: Exit) -> Self {
         self.exit = exit;

@@ -86,7 +86,7 @@ fn opening(data: &Path, state: &str, report: &mut Report) -> Result<()> {
 
 async fn fill(store: &Store) -> Result<()> {
     for number in 0..ROWS {
-        store.events().insert_outbound_later(NewEvent::message("cli", &number.to_string(), "me", TEXT));
+        store.events().insert_outbound(NewEvent::message("cli", &number.to_string(), "me", TEXT)).await?;
         store.runtime().request_started_later(NewRequest {
             id: RequestId::generate(),
             parent_request_id: None,

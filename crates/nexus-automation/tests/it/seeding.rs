@@ -115,7 +115,7 @@ async fn an_upgrade_changes_the_definition_and_not_the_owners_choice() {
         ..shipped.definition.clone()
     };
     store.close().await;
-    // A workspace of an older version: the row as it was then, switched off by its owner.
+    // A workspace of an older version: the row as it was then, disabled by the owner.
     let place = Place::new();
     let store = place.open();
     store.runtime().seed_automation(older).await.unwrap();

@@ -67,7 +67,7 @@ async fn facts_and_additions_stand_in_the_block_and_in_the_record() {
     assert!(!newest(&seen[0]).contains("memory_context"), "small talk brings nothing up");
     let rich = newest(&seen[1]);
     assert!(rich.contains("<memory_context>\n  - 20") && rich.contains("under the blue pot"), "{rich}");
-    assert!(rich.contains("<weather>\n  rain, 1\n  </context>"), "{rich}");
+    assert!(rich.contains("<weather>\n  rain, 1\n  &lt;/context>"), "{rich}");
     assert!(!rich.contains("strangers") && !rich.contains("lime"), "{rich}");
     let (frame, said) = framing::split(&rich);
     assert_eq!((frame.kind(), said), (Some(framing::Kind::Message), words));

@@ -284,6 +284,41 @@ pub struct CredentialView {
     pub cooldown_until: Option<Timestamp>,
 }
 
+/// Answer to `credentials.scan`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct ScannedCredentials {
+    /// By variable.
+    pub findings: Vec<FoundCredential>,
+    /// `service/account` of pointers added just now.
+    pub imported: Vec<String>,
+}
+
+/// One variable that holds, or seems to hold, a secret.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct FoundCredential {
+    /// Its name.
+    pub variable: String,
+    /// Whose secret it is; `unknown` when nothing says so.
+    pub service: String,
+    /// api_key, token, oauth.
+    pub kind: String,
+    /// Head and tail of the value.
+    pub masked: String,
+    /// Whether service and kind are certain enough to import.
+    pub known: bool,
+    /// Whether a pointer to it exists.
+    pub imported: bool,
+}
+
+/// Answer to `skills.use`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct SkillText {
+    /// Which skill.
+    pub name: String,
+    /// Its SKILL.md.
+    pub text: String,
+}
+
 /// Answer to `credentials.verify`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct VerifiedCredentials {

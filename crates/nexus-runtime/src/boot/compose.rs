@@ -1,7 +1,6 @@
 //! Everything the daemon is made of, put together once.
 
 use std::sync::Arc;
-use std::sync::atomic::AtomicU8;
 use std::time::Instant;
 
 use nexus_base::id::{BootId, EntityId};
@@ -14,11 +13,9 @@ use nexus_store::agents::Overflow;
 use nexus_workspace::config::{DropPolicy, Settings};
 use tokio_util::sync::CancellationToken;
 
-use crate::control::Control;
-use crate::runtime::{STARTING, Shared};
-use crate::tool_socket::ToolCommands;
-use crate::{Bus, Runtime};
+use crate::reload::Reloader;
 use nexus_models::Models;
+use nexus_operations::{Bus, Daemon, Lifecycle, Operations, Reload, TokenAccess};
 use nexus_pipeline::agent_factory::{AgentFactory, AgentFactoryParts};
 use nexus_pipeline::consent::OwnerConsent;
 use nexus_pipeline::hooks::{self, Automations};
@@ -28,7 +25,15 @@ use nexus_pipeline::pipeline::Pipeline;
 use nexus_pipeline::questions::Questions;
 use nexus_pipeline::spending::Costs;
 use nexus_pipeline::tool_assembly::ToolAssembly;
+use nexus_pipeline::tool_sockets::ToolSockets;
 use nexus_workspace::StartOptions;
+
+/// The daemon, put together.
+pub(super) struct Composed {
+    pub(super) daemon: Arc<Daemon>,
+    pub(super) operations: Operations,
+    pub(super) reloader: Arc<Reloader>,
+}
 
 pub(super) fn compose(
     options: &StartOptions,
@@ -38,21 +43,14 @@ pub(super) fn compose(
     owner: EntityId,
     processes: &Arc<FileRecord>,
     started: Instant,
-) -> Runtime {
+) -> Composed {
     let redactor = Arc::clone(&options.redactor);
     redactor.register(settings.runtime.auth.token.expose());
     hide_environment(&redactor, &options.environment);
     let bus = Bus::new();
     let counters = Arc::new(Counters::default());
     let memory = Memory::new(store);
-    let commands = Arc::new(ToolCommands {
-        environment: options.environment.clone(),
-        layout: options.layout.clone(),
-        settings: settings.clone(),
-        trust: options.standing(),
-        memory: memory.clone(),
-        runtime: tokio::runtime::Handle::current(),
-    });
+    let (sockets, tool_calls) = ToolSockets::channel();
     let limits = limits(&settings);
     let questions = Arc::new(Questions::new(store.identity().clone(), bus.clone()));
     let stopping = CancellationToken::new();
@@ -87,7 +85,7 @@ pub(super) fn compose(
         models,
         costs: Costs::new(store.runtime().clone()),
         memory,
-        sockets: commands,
+        sockets,
         processes: Arc::clone(processes),
         consent,
         owner_home: options.home.clone(),
@@ -111,25 +109,24 @@ pub(super) fn compose(
         owner,
     ));
     automations.serve(pending, broker.clone(), Arc::clone(&pipeline));
-    Runtime {
-        shared: Arc::new(Shared {
-            store: store.clone(),
-            broker,
-            pipeline,
-            questions,
-            automations,
-            agent_factory,
-            counters,
-            redactor,
-            bus,
-            health: AtomicU8::new(STARTING),
-            started,
-            root: options.layout.root().to_owned(),
-            notes: std::sync::Mutex::default(),
-            stopping,
-            control: Control::new(options.clone(), store.identity()),
-        }),
-    }
+    let daemon = Arc::new(Daemon {
+        broker,
+        pipeline,
+        questions,
+        automations,
+        agent_factory,
+        counters,
+        bus,
+        lifecycle: Lifecycle::new(started, stopping),
+        tokens: TokenAccess::new(store.identity()),
+    });
+    let (options, store) = (options.clone(), store.clone());
+    let reloader =
+        Arc::new(Reloader { options: options.clone(), store: store.clone(), daemon: Arc::clone(&daemon) });
+    let reload = Arc::clone(&reloader) as Arc<dyn Reload>;
+    let operations = Operations::new(options, store, Arc::clone(&daemon), reload);
+    nexus_base::task::spawn("tool calls", operations.clone().serve_tool_calls(tool_calls));
+    Composed { daemon, operations, reloader }
 }
 
 /// Makes every value of the environment that looks like a credential a secret for the redactor.

@@ -3,13 +3,13 @@
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use nexus_operations::{Bus, BusReader, Caller, CallerKind, RuntimeError};
 use nexus_protocol::bus::BusBody;
 use nexus_protocol::chat::{ChatAbort, ChatAborted, ChatAccepted, ChatHistory, ChatSend, ChatWaited};
 use nexus_protocol::methods::Method;
-use nexus_protocol::status::{Health, HealthReport, SessionView};
+use nexus_protocol::status::{Health, HealthReport};
 use nexus_protocol::tool::{MergedTools, ToolSource};
-use nexus_protocol::trace::{RequestSummary, RequestView};
-use nexus_runtime::{Bus, BusReader, Caller, RuntimeError};
+use nexus_protocol::trace::RequestView;
 use nexus_testkit::client::Client;
 use nexus_testkit::http::{Answer, exchange, request};
 use serde::de::DeserializeOwned;
@@ -91,11 +91,21 @@ impl Daemon for Fake {
         Ok(made(json!({"requestId": "r1", "eventId": "e1", "session": "s", "duplicate": false})))
     }
 
-    async fn chat_history(&self, session: Option<&str>, limit: usize) -> Result<ChatHistory, RuntimeError> {
+    async fn chat_history(
+        &self,
+        _: &Caller,
+        session: Option<&str>,
+        limit: usize,
+    ) -> Result<ChatHistory, RuntimeError> {
         Ok(made(json!({"session": format!("{session:?}/{limit}"), "lines": []})))
     }
 
-    async fn chat_wait(&self, request: &str, timeout: Duration) -> Result<ChatWaited, RuntimeError> {
+    async fn chat_wait(
+        &self,
+        _: &Caller,
+        request: &str,
+        timeout: Duration,
+    ) -> Result<ChatWaited, RuntimeError> {
         if request == "never" {
             self.inner.begun.notify_one();
             std::future::pending::<()>().await;
@@ -105,23 +115,23 @@ impl Daemon for Fake {
         ))
     }
 
-    async fn chat_abort(&self, abort: ChatAbort) -> Result<ChatAborted, RuntimeError> {
+    async fn chat_abort(&self, _: &Caller, abort: ChatAbort) -> Result<ChatAborted, RuntimeError> {
         Ok(ChatAborted { aborted: abort.workers })
     }
 
-    async fn request(&self, id: &str) -> Result<RequestView, RuntimeError> {
+    async fn request(&self, _: &Caller, id: &str) -> Result<RequestView, RuntimeError> {
         Err(RuntimeError::NotFound { what: "request", name: id.to_owned() })
     }
 
-    async fn recent_requests(&self, limit: usize) -> Result<Vec<RequestSummary>, RuntimeError> {
+    async fn recent_requests(&self, _: &Caller, limit: usize) -> Result<Value, RuntimeError> {
         let rows = (0..limit.min(3)).map(|row| {
-            made(json!({"requestId": row.to_string(), "eventType": "message", "session": null, "status": "completed",
-                "input": "", "startedAt": 1, "durationMs": null}))
+            json!({"requestId": row.to_string(), "eventType": "message", "session": null, "status": "completed",
+                "input": "", "startedAt": 1, "durationMs": null})
         });
-        Ok(rows.collect())
+        Ok(json!({ "requests": rows.collect::<Vec<_>>() }))
     }
 
-    async fn sessions(&self, _limit: usize) -> Result<Vec<SessionView>, RuntimeError> {
+    async fn sessions(&self, _: &Caller, _limit: usize) -> Result<Value, RuntimeError> {
         panic!("a defect, on purpose")
     }
 
@@ -149,7 +159,7 @@ impl Daemon for Fake {
     }
 
     async fn is_still_valid(&self, caller: &Caller) -> bool {
-        caller.kind() == "token" || *self.inner.token.lock().unwrap() == TOKEN
+        caller.kind() == CallerKind::Token || *self.inner.token.lock().unwrap() == TOKEN
     }
 
     fn token_changes(&self) -> watch::Receiver<u64> {

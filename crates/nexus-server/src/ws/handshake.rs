@@ -3,6 +3,7 @@
 use axum::extract::ws::{Message, WebSocket};
 use futures_util::StreamExt;
 use futures_util::stream::SplitStream;
+use nexus_operations::Caller;
 use nexus_protocol::bus::BusBody;
 use nexus_protocol::error::{ErrorCode, WireError};
 use nexus_protocol::methods::Method;
@@ -11,7 +12,6 @@ use nexus_protocol::ws::{
     Challenge, Connect, EventFrame, Features, FrameError, HelloKind, HelloOk, Limits, PROTOCOL, RequestFrame,
     ResponseFrame, ServerFrame, ServerInfo, Subscribe, read_request,
 };
-use nexus_runtime::Caller;
 use serde_json::json;
 use tokio::time::{Instant, timeout};
 
@@ -40,8 +40,8 @@ pub(super) async fn shake<D: Daemon>(
     outgoing: &Outgoing,
     stream: &mut SplitStream<WebSocket>,
 ) -> Result<Agreed, Goodbye> {
-    let nonce = nexus_runtime::fresh_id();
-    let challenge = json!(Challenge { nonce: nonce.clone(), ts: nexus_runtime::now() });
+    let nonce = nexus_base::id::new_ulid();
+    let challenge = json!(Challenge { nonce: nonce.clone(), ts: nexus_base::clock::Timestamp::now() });
     let event = EventFrame { event: "connect.challenge".to_owned(), payload: Some(challenge), seq: None };
     outgoing.frame(&ServerFrame::Event(event), str::to_owned);
     let first = tokio::select! {
@@ -165,7 +165,7 @@ async fn agree<D: Daemon>(
         message: "too many connections are open".to_owned(),
         hint: Some("close clients that are no longer needed".to_owned()),
     })?;
-    let connection = nexus_runtime::fresh_id();
+    let connection = nexus_base::id::new_ulid();
     tracing::debug!(connection, caller = caller.name(), "a socket was agreed on");
     Ok((Agreed { caller, connection, subscribe: connect.subscribe }, request.id))
 }

@@ -5,13 +5,13 @@ use std::time::Duration;
 use axum::extract::ws::{Message, WebSocket};
 use futures_util::StreamExt;
 use futures_util::stream::SplitStream;
+use nexus_operations::{BusReader, Caller, RuntimeError};
 use nexus_protocol::control::answers::Subscribed;
 use nexus_protocol::error::{ErrorCode, WireError};
 use nexus_protocol::methods::Method;
 use nexus_protocol::ws::{
     EventFrame, FrameError, RequestFrame, ResponseFrame, ServerFrame, Subscribe, TICK_MS, read_request,
 };
-use nexus_runtime::{BusReader, Caller, RuntimeError};
 use serde_json::{Value, json};
 use tokio::task::JoinSet;
 use tokio::time::{Instant, MissedTickBehavior, interval_at};
@@ -93,7 +93,7 @@ impl<D: Daemon> Session<D> {
                         return Goodbye::SILENT;
                     }
                     self.outgoing.ping();
-                    let payload = Some(json!({ "ts": nexus_runtime::now() }));
+                    let payload = Some(json!({ "ts": nexus_base::clock::Timestamp::now() }));
                     self.event(EventFrame { event: "tick".to_owned(), payload, seq: None });
                 }
             }
@@ -277,8 +277,7 @@ fn failed(id: String, code: ErrorCode, message: &str) -> ResponseFrame {
 
 fn defect(error: &tokio::task::JoinError) -> RuntimeError {
     tracing::error!(%error, "request ended in a panic");
-    RuntimeError::Store {
+    RuntimeError::Internal {
         message: "this request ended in an internal error; the daemon is still running".to_owned(),
-        hint: Some("the log has the details".to_owned()),
     }
 }

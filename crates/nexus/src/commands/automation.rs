@@ -1,7 +1,6 @@
 //! `nexus automation`: what runs around every message, switched, registered and looked at. Through the
 //! daemon while one runs, so that a change holds at once; over the files otherwise.
 
-mod backend;
 mod register;
 
 use std::path::Path;
@@ -9,15 +8,14 @@ use std::path::Path;
 use clap::{Args, Subcommand};
 use nexus_base::clock::Timestamp;
 use nexus_protocol::automations::AutomationTest;
-use nexus_protocol::control::{InvocationsOf, Named};
+use nexus_protocol::control::{InvocationsOf, Named, Nothing};
 use nexus_protocol::methods::Method;
 use serde_json::{Value, json};
 
 use crate::context::Context;
+use crate::control;
 use crate::failure::{Exit, Failure, Outcome};
 use crate::output::{self, Format, shorten, single_line};
-
-use self::backend::Backend;
 
 /// Arguments of `nexus automation`.
 #[derive(Debug, Args)]
@@ -115,7 +113,8 @@ pub(crate) fn run(context: &Context, arguments: &Arguments) -> Outcome {
     match &arguments.command {
         Command::List { json } => list(context, Format::from_flag(*json)),
         Command::Info { name, json } => {
-            let mut found = Backend::to_read(context)?.get(name)?;
+            let mut found = control::call(context, Method::AutomationsGet, &Named { id: name.clone() })
+                .map_err(listed)?;
             look_at_program(context, &mut found)?;
             if *json { output::json(&found) } else { show(&found) }
         }
@@ -123,7 +122,8 @@ pub(crate) fn run(context: &Context, arguments: &Arguments) -> Outcome {
         Command::Disable { name, json } => switch(context, name, Method::AutomationsDisable, *json),
         Command::Register(arguments) => register::run(context, arguments),
         Command::Remove { name, json } => {
-            let answer = Backend::to_write(context)?.remove(name)?;
+            let named = Named { id: name.clone() };
+            let answer: Value = control::call(context, Method::AutomationsRemove, &named).map_err(listed)?;
             if *json { output::json(&answer) } else { output::line(&format!("removed {name}")) }
         }
         Command::Test { name, data, json } => test(context, name, data.as_deref(), *json),
@@ -134,7 +134,7 @@ pub(crate) fn run(context: &Context, arguments: &Arguments) -> Outcome {
 }
 
 fn switch(context: &Context, name: &str, method: Method, json: bool) -> Outcome {
-    let found = Backend::to_write(context)?.switch(&Named { id: name.to_owned() }, method)?;
+    let found: Value = control::call(context, method, &Named { id: name.to_owned() }).map_err(listed)?;
     if json {
         return output::json(&found);
     }
@@ -142,7 +142,8 @@ fn switch(context: &Context, name: &str, method: Method, json: bool) -> Outcome 
 }
 
 fn list(context: &Context, format: Format) -> Outcome {
-    let mut found = Backend::to_read(context)?.list()?;
+    let mut answer: Value = control::call(context, Method::AutomationsList, &Nothing {})?;
+    let mut found = rows(&mut answer, "automations");
     found.iter_mut().try_for_each(|one| look_at_program(context, one))?;
     if format == Format::Json {
         return output::json(&json!({ "automations": found }));
@@ -216,7 +217,8 @@ fn test(context: &Context, name: &str, data: Option<&str>, json: bool) -> Outcom
         .map(serde_json::from_str)
         .transpose()
         .map_err(|error| Failure::new(format!("--data is not valid JSON: {error}")).exit(Exit::Usage))?;
-    let tried = Backend::to_write(context)?.test(&AutomationTest { id: name.to_owned(), data })?;
+    let test = AutomationTest { id: name.to_owned(), data };
+    let tried: Value = control::call(context, Method::AutomationsTest, &test).map_err(listed)?;
     if json {
         output::json(&tried)?;
     } else {
@@ -236,7 +238,8 @@ fn test(context: &Context, name: &str, data: Option<&str>, json: bool) -> Outcom
 fn invocations(context: &Context, name: Option<&str>, limit: u32, format: Format) -> Outcome {
     let limit = usize::try_from(limit).unwrap_or(usize::MAX);
     let of = InvocationsOf { name: name.map(str::to_owned), limit: Some(limit) };
-    let found = Backend::to_read(context)?.invocations(&of)?;
+    let mut answer: Value = control::call(context, Method::AutomationsInvocations, &of)?;
+    let found = rows(&mut answer, "invocations");
     if format == Format::Json {
         return output::json(&json!({ "invocations": found }));
     }
@@ -258,6 +261,17 @@ fn invocations(context: &Context, name: Option<&str>, limit: u32, format: Format
         &["STARTED", "AUTOMATION", "HOOK POINT", "OUTCOME", "MS", "ERROR"],
         found.iter().map(row).collect(),
     )
+}
+
+fn listed(failure: Failure) -> Failure {
+    failure.hint_if_missing("nexus automation list shows those there are")
+}
+
+fn rows(answer: &mut Value, name: &str) -> Vec<Value> {
+    match answer[name].take() {
+        Value::Array(rows) => rows,
+        _ => Vec::new(),
+    }
 }
 
 /// Returns a moment as a person reads it.

@@ -2,6 +2,7 @@
 //! hold pointers; a value is shown to its owner only when asked for.
 
 mod add;
+mod inside;
 mod scan;
 mod verify;
 
@@ -23,6 +24,7 @@ use serde_json::json;
 use crate::context::{Context, standing};
 use crate::failure::{Exit, Failure, Outcome};
 use crate::output::{self, Format};
+use crate::tool_call;
 
 use self::scan::{Consent, look};
 
@@ -130,6 +132,9 @@ Examples:
 
 /// Runs `nexus credential`.
 pub(crate) fn run(context: &Context, arguments: &Arguments) -> Outcome {
+    if tool_call::is_inside() {
+        return inside::run(context, &arguments.command);
+    }
     let layout = context.existing()?;
     let folder = CredentialFolder::new(layout.credentials());
     match &arguments.command {

@@ -1,10 +1,13 @@
 //! `nexus identity`: who lives in the workspace and where that is written.
 
 use clap::Args;
-use nexus_runtime::report;
+use nexus_operations::IdentityReport;
+use nexus_protocol::control::Nothing;
+use nexus_protocol::methods::Method;
 
 use crate::context::Context;
-use crate::failure::{Failure, Outcome};
+use crate::control;
+use crate::failure::Outcome;
 use crate::output::{self, Format};
 
 /// Arguments of `nexus identity`.
@@ -18,9 +21,7 @@ pub(crate) struct Arguments {
 
 /// Runs `nexus identity`.
 pub(crate) fn run(context: &Context, arguments: &Arguments) -> Outcome {
-    let layout = context.existing()?;
-    let settings = context.loaded(&layout)?.settings;
-    let identity = report::identity(&layout, &settings).map_err(|error| Failure::caused(&error))?;
+    let identity: IdentityReport = control::look(context, Method::AgentIdentityGet, &Nothing {})?;
     if Format::from_flag(arguments.json) == Format::Json {
         return output::json(&identity);
     }

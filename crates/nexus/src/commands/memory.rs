@@ -1,23 +1,23 @@
 //! `nexus memory`: asks the memory, adds to it, looks at it and makes it forget; through the daemon
 //! while one runs, else in the files.
 
-mod backend;
 mod eval;
 
 use clap::{Args, Subcommand, ValueEnum};
 use nexus_base::clock::Timestamp;
 use nexus_base::text::shorten;
+use nexus_protocol::control::Nothing;
 use nexus_protocol::memory::{
-    MemoryAdd, MemoryBudget, MemoryChangesOf, MemoryForget, MemoryForgotten, MemoryFound, MemoryItem,
-    MemoryRecall, MemoryScope,
+    MemoryAdd, MemoryAdded, MemoryBudget, MemoryChangesOf, MemoryEntities, MemoryForget, MemoryForgotten,
+    MemoryFound, MemoryItem, MemoryRecall, MemoryScope, MemoryStats,
 };
+use nexus_protocol::methods::Method;
 
 use crate::context::Context;
+use crate::control;
 use crate::failure::{Exit, Failure, Outcome};
 use crate::output::{self, Format};
 use crate::terminal::history_file;
-
-pub(super) use self::backend::Backend;
 
 /// Longest fact taken from a command line, in bytes.
 const MAX_FACT_LEN: usize = 8 * 1024;
@@ -176,17 +176,17 @@ pub(crate) fn run(context: &Context, arguments: &Arguments) -> Outcome {
                 after: moment(after.as_deref())?,
                 before: moment(before.as_deref())?,
             };
-            show(&Backend::to_read(context)?.recall(asked)?, *explain, Format::from_flag(*json))
+            show(&control::call(context, Method::MemoryRecall, &asked)?, *explain, Format::from_flag(*json))
         }
         Command::Add { text, json } => add(context, &text.join(" "), Format::from_flag(*json)),
         Command::Changes { limit, untrusted, json } => {
             let asked = MemoryChangesOf { limit: Some((*limit).clamp(1, MAX_ITEMS)), untrusted: *untrusted };
-            changes(&Backend::to_read(context)?.changes(asked)?, Format::from_flag(*json))
+            changes(&control::call(context, Method::MemoryChanges, &asked)?, Format::from_flag(*json))
         }
         Command::Entities { json } => entities(context, Format::from_flag(*json)),
         Command::Forget { id, source, json } => {
             let asked = MemoryForget { id: id.clone(), source: *source };
-            forgotten(&Backend::to_write(context)?.forget(asked)?, Format::from_flag(*json))
+            forgotten(&control::call(context, Method::MemoryForget, &asked)?, Format::from_flag(*json))
         }
         Command::Stats { json } => stats(context, Format::from_flag(*json)),
         Command::Eval(arguments) => eval::run(arguments),
@@ -249,7 +249,8 @@ fn add(context: &Context, text: &str, format: Format) -> Outcome {
     if text.trim().is_empty() || text.len() > MAX_FACT_LEN {
         return Err(Failure::new(format!("a fact must have 1 to {MAX_FACT_LEN} bytes")).exit(Exit::Usage));
     }
-    let added = Backend::to_write(context)?.add(MemoryAdd { text: text.to_owned(), by_agent: false })?;
+    let asked = MemoryAdd { text: text.to_owned(), by_agent: false };
+    let added: MemoryAdded = control::call(context, Method::MemoryAdd, &asked)?;
     match format {
         Format::Json => output::json(&added),
         Format::Text => output::line(&format!("remembered as {}", added.id)),
@@ -257,7 +258,7 @@ fn add(context: &Context, text: &str, format: Format) -> Outcome {
 }
 
 fn entities(context: &Context, format: Format) -> Outcome {
-    let found = Backend::to_read(context)?.entities()?;
+    let found: MemoryEntities = control::call(context, Method::MemoryEntities, &Nothing {})?;
     if format == Format::Json {
         return output::json(&found);
     }
@@ -294,7 +295,7 @@ fn forgotten(forgotten: &MemoryForgotten, format: Format) -> Outcome {
 }
 
 fn stats(context: &Context, format: Format) -> Outcome {
-    let stats = Backend::to_read(context)?.stats()?;
+    let stats: MemoryStats = control::call(context, Method::MemoryStats, &Nothing {})?;
     if format == Format::Json {
         return output::json(&stats);
     }

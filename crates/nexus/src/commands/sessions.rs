@@ -2,17 +2,16 @@
 //! earlier turns, and how that is taken back.
 
 use clap::{Args, Subcommand};
-use nexus_base::id::{CompactionId, SessionLabel};
-use nexus_base::lock::{HeldLock, LockError};
-use nexus_protocol::control::{CompactionView, Named};
+use nexus_base::id::SessionLabel;
+use nexus_protocol::control::{CompactionView, CompactionsOf, Listing, Named};
 use nexus_protocol::methods::Method;
-use nexus_runtime::report::compaction_view;
-use nexus_store::agents::Undone;
-use nexus_store::{OpenMode, Store};
+use nexus_protocol::status::SessionView;
+use serde::Deserialize;
 use serde_json::json;
 
 use crate::context::Context;
-use crate::failure::{Exit, Failure, Outcome};
+use crate::control;
+use crate::failure::Outcome;
 use crate::output::{self, Format, shorten};
 
 /// Arguments of `nexus sessions`.
@@ -85,7 +84,7 @@ pub(crate) fn run(context: &Context, arguments: &Arguments) -> Outcome {
         None => list(context, arguments.limit, Format::from_flag(arguments.json)),
         Some(Command::Compactions { session, limit, json }) => {
             let session = session.as_deref().map(SessionLabel::new);
-            compactions(context, session.as_ref(), *limit, Format::from_flag(*json))
+            compactions(context, session, *limit, Format::from_flag(*json))
         }
         Some(Command::Compact { session, json }) => {
             make_shorter(context, session, false, Format::from_flag(*json))
@@ -97,8 +96,19 @@ pub(crate) fn run(context: &Context, arguments: &Arguments) -> Outcome {
     }
 }
 
+#[derive(Debug, Deserialize)]
+struct Listed {
+    sessions: Vec<SessionView>,
+}
+
+#[derive(Debug, Deserialize)]
+struct Compactions {
+    compactions: Vec<CompactionView>,
+}
+
 fn list(context: &Context, limit: usize, format: Format) -> Outcome {
-    let sessions = super::reports::open(context)?.sessions(limit)?;
+    let listing = Listing { limit: Some(limit) };
+    let Listed { sessions } = control::look(context, Method::SessionsList, &listing)?;
     if format == Format::Json {
         return output::json(&json!({ "sessions": sessions }));
     }
@@ -126,8 +136,9 @@ fn list(context: &Context, limit: usize, format: Format) -> Outcome {
     output::table(&["SESSION", "STATE", "TURNS", "QUEUED", "LAST USED", "ABOUT"], rows)
 }
 
-fn compactions(context: &Context, session: Option<&SessionLabel>, limit: usize, format: Format) -> Outcome {
-    let listed = super::reports::open(context)?.compactions(session, limit)?;
+fn compactions(context: &Context, session: Option<SessionLabel>, limit: usize, format: Format) -> Outcome {
+    let of = CompactionsOf { session, limit: Some(limit) };
+    let Compactions { compactions: listed } = control::look(context, Method::SessionsCompactions, &of)?;
     if format == Format::Json {
         return output::json(&json!({ "compactions": listed }));
     }
@@ -183,41 +194,12 @@ fn make_shorter(context: &Context, session: &str, anew: bool, format: Format) ->
 }
 
 fn undo(context: &Context, id: &str, format: Format) -> Outcome {
-    let layout = context.existing()?;
-    // Whoever holds the workspace writes: the daemon if it runs, else this command.
-    let view = match HeldLock::acquire(&layout.lock()) {
-        Ok(lock) => {
-            let store = Store::open(&layout.data(), OpenMode::ReadWrite)?;
-            let undone = super::client_runtime()?.block_on(async {
-                let undone = store.agents().undo_compaction(&CompactionId::new(id)).await;
-                store.close().await;
-                undone
-            });
-            lock.release();
-            undone_view(id, undone?)?
-        }
-        Err(LockError::Held { .. }) => {
-            super::call(context, Method::SessionsUndo, &Named { id: id.to_owned() })?
-        }
-        Err(LockError::File(error)) => return Err(Failure::caused(&error)),
-    };
+    let view: CompactionView = control::call(context, Method::SessionsUndo, &Named { id: id.to_owned() })
+        .map_err(|failure| failure.hint_if_missing("nexus sessions compactions lists them"))?;
     match format {
         Format::Json => output::json(&view),
         Format::Text => {
             output::line(&format!("undone: {} turns of {} are sent whole again", view.turns, view.session))
-        }
-    }
-}
-
-fn undone_view(id: &str, undone: Undone) -> Result<CompactionView, Failure> {
-    match undone {
-        Undone::Done(compaction) => Ok(compaction_view(*compaction)),
-        Undone::Unknown => Err(Failure::new(format!("no compaction named {}", shorten(id, 60)))
-            .hint("nexus sessions compactions lists them")
-            .exit(Exit::Missing)),
-        Undone::Already => Err(Failure::new("it has already been undone")),
-        Undone::BuiltUpon(later) => {
-            Err(Failure::new(format!("a later one builds on it; undo {later} first")))
         }
     }
 }

@@ -6,14 +6,19 @@ use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
 use nexus_base::text::visible;
+use nexus_protocol::control::answers::{SkillText, SkillView, Skills};
+use nexus_protocol::control::{Named, Nothing};
+use nexus_protocol::methods::Method;
 use nexus_workspace::Layout;
-use nexus_workspace::skills::{self, Consent, Entry, Manifest, SkillKind, accept, note_use, write_manifest};
+use nexus_workspace::skills::{Consent, Entry, Manifest, accept, write_manifest};
 use serde_json::json;
 
 use super::credential::word;
 use crate::context::{Context, trust_folder};
+use crate::control;
 use crate::failure::{Exit, Failure, Outcome};
 use crate::output::{self, Format};
+use crate::tool_call;
 
 /// Arguments of `nexus skills`.
 #[derive(Debug, Args)]
@@ -89,21 +94,21 @@ enum Command {
 
 /// Runs `nexus skills`.
 pub(crate) fn run(context: &Context, arguments: &Arguments) -> Outcome {
-    let layout = context.existing()?;
     match &arguments.command {
         Command::List { tools, connectors, guides, json } => {
-            let mut found = look(&layout)?;
+            let mut found: Skills = control::look(context, Method::SkillsStatus, &Nothing {})?;
             if *tools || *connectors || *guides {
-                found.skills.retain(|skill| match skill.head.kind {
-                    SkillKind::Tool => *tools,
-                    SkillKind::Connector => *connectors,
-                    SkillKind::Guide => *guides,
+                found.skills.retain(|skill| match kind(skill).as_str() {
+                    "tool" => *tools,
+                    "connector" => *connectors,
+                    _ => *guides,
                 });
             }
             list(&found, Format::from_flag(*json))
         }
-        Command::Use { name, yes } => follow(&layout, name, *yes),
+        Command::Use { name, yes } => follow(context, name, *yes),
         Command::Info { name, json } => {
+            let layout = context.existing()?;
             let entry = one(&layout, name)?;
             if *json {
                 return output::json(&json!({ "skill": entry, "permissions": entry.permissions() }));
@@ -111,6 +116,7 @@ pub(crate) fn run(context: &Context, arguments: &Arguments) -> Outcome {
             show(&entry)
         }
         Command::Scan { json } => {
+            let layout = context.existing()?;
             let found = look(&layout)?;
             let path = write_manifest(&layout, &found).map_err(|error| Failure::caused(&error))?;
             if *json {
@@ -124,14 +130,16 @@ pub(crate) fn run(context: &Context, arguments: &Arguments) -> Outcome {
             let skills = if count == 1 { "skill" } else { "skills" };
             output::line(&format!("{count} {skills} written to {}", path.display()))
         }
-        Command::Verify { name, accept, json } => verify(&layout, name.as_deref(), *accept, *json),
+        Command::Verify { name, accept, json } => {
+            verify(&context.existing()?, name.as_deref(), *accept, *json)
+        }
     }
 }
 
 fn look(layout: &Layout) -> Result<Manifest, Failure> {
     let path: Vec<PathBuf> =
         std::env::var_os("PATH").map(|path| std::env::split_paths(&path).collect()).unwrap_or_default();
-    nexus_runtime::skills::look(layout, &trust_folder()?, path)
+    nexus_operations::look_at_skills(layout, &trust_folder()?, path)
         .map_err(|error| Failure::caused(&error).hint("check the folder's owner and permissions"))
 }
 
@@ -143,12 +151,13 @@ fn one(layout: &Layout, name: &str) -> Result<Entry, Failure> {
     })
 }
 
-fn list(found: &Manifest, format: Format) -> Outcome {
+fn kind(skill: &SkillView) -> String {
+    skill.rest.get("kind").map(word).unwrap_or_default()
+}
+
+fn list(found: &Skills, format: Format) -> Outcome {
     if format == Format::Json {
-        // Files and hashes are what `info` and `scan` are for.
-        let skills: Vec<_> =
-            found.skills.iter().map(|skill| Entry { inspection: None, ..skill.clone() }).collect();
-        return output::json(&json!({ "skills": skills, "capabilities": found.capabilities }));
+        return output::json(found);
     }
     if found.skills.is_empty() {
         output::remark("hint: a skill is a folder skills/NAME with a SKILL.md in it");
@@ -158,14 +167,8 @@ fn list(found: &Manifest, format: Format) -> Outcome {
         .skills
         .iter()
         .map(|skill| {
-            let description = output::shorten(&skill.head.description, 60);
-            vec![
-                skill.name.clone(),
-                word(&skill.head.kind),
-                word(&skill.status),
-                word(&skill.consent),
-                description,
-            ]
+            let description = output::shorten(&skill.description, 60);
+            vec![skill.name.clone(), kind(skill), skill.status.clone(), skill.consent.clone(), description]
         })
         .collect();
     output::table(&["SKILL", "KIND", "STATUS", "CONSENT", "DESCRIPTION"], rows)
@@ -201,7 +204,17 @@ fn show(skill: &Entry) -> Outcome {
     Ok(())
 }
 
-fn follow(layout: &Layout, name: &str, yes: bool) -> Outcome {
+fn follow(context: &Context, name: &str, yes: bool) -> Outcome {
+    // Nobody accepts anything from inside a tool call.
+    if !tool_call::is_inside() {
+        accept_first(&context.existing()?, name, yes)?;
+    }
+    let skill: SkillText = control::look(context, Method::SkillsUse, &Named { id: name.to_owned() })
+        .map_err(|failure| failure.hint_if_missing("nexus skills list shows those there are"))?;
+    output::text(&output::harmless(&skill.text))
+}
+
+fn accept_first(layout: &Layout, name: &str, yes: bool) -> Outcome {
     let entry = one(layout, name)?;
     if !entry.consent.is_given() {
         if !yes && !agreed(&entry)? {
@@ -211,14 +224,7 @@ fn follow(layout: &Layout, name: &str, yes: bool) -> Outcome {
         }
         record(layout, &entry)?;
     }
-    let text = skills::read(layout, name)
-        .map_err(|error| Failure::caused(&error))?
-        .ok_or_else(|| Failure::new(format!("skill {name} no longer exists")).exit(Exit::Missing))?;
-    // The instructions are worth more than the note about their use.
-    if let Err(error) = note_use(layout, name) {
-        output::remark(&format!("warning: {error}"));
-    }
-    output::text(&output::harmless(&text))
+    Ok(())
 }
 
 fn agreed(entry: &Entry) -> Result<bool, Failure> {

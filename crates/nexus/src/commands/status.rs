@@ -3,13 +3,17 @@
 use std::time::Duration;
 
 use clap::Args;
+use nexus_operations::StatusReport;
+use nexus_protocol::control::Nothing;
+use nexus_protocol::methods::Method;
 use nexus_protocol::status::HealthReport;
-use nexus_runtime::report::{self, StatusReport, StatusRequest};
 use serde_json::{Value, json};
 
-use crate::context::{Context, standing};
-use crate::failure::{Failure, Outcome};
+use crate::context::Context;
+use crate::control;
+use crate::failure::Outcome;
 use crate::output::{self, Format};
+use crate::tool_call;
 
 /// How long a running daemon may take to answer before the report goes without it.
 const ANSWER_WITHIN: Duration = Duration::from_secs(2);
@@ -25,10 +29,7 @@ pub(crate) struct Arguments {
 
 /// Runs `nexus status`.
 pub(crate) fn run(context: &Context, arguments: &Arguments) -> Outcome {
-    let layout = context.existing()?;
-    let loaded = context.loaded(&layout)?;
-    let request = StatusRequest { layout: &layout, settings: &loaded.settings, trust: standing(&layout) };
-    let status = report::status(&request).map_err(|error| Failure::caused(&error))?;
+    let status: StatusReport = control::look(context, Method::Status, &Nothing {})?;
     let health = if status.runtime.running { ask(context) } else { None };
     if Format::from_flag(arguments.json) == Format::Json {
         let mut value = serde_json::to_value(&status)?;
@@ -38,7 +39,10 @@ pub(crate) fn run(context: &Context, arguments: &Arguments) -> Outcome {
         return output::json(&value);
     }
     output::text(&render(&status, health.as_ref()))?;
-    for warning in &loaded.warnings {
+    if tool_call::is_inside() {
+        return Ok(());
+    }
+    for warning in &context.loaded(&context.existing()?)?.warnings {
         output::remark(&format!("warning: {warning}; {}", warning.fix));
     }
     Ok(())
@@ -46,6 +50,9 @@ pub(crate) fn run(context: &Context, arguments: &Arguments) -> Outcome {
 
 /// Asks the daemon how it is. No answer is an answer too: the report says so.
 fn ask(context: &Context) -> Option<HealthReport> {
+    if tool_call::is_inside() {
+        return control::call(context, Method::Health, &Nothing {}).ok();
+    }
     let client = context.client().ok()?;
     let runtime = super::client_runtime().ok()?;
     runtime.block_on(async { tokio::time::timeout(ANSWER_WITHIN, client.health()).await.ok()?.ok() })

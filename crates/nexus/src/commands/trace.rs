@@ -3,9 +3,13 @@
 
 use clap::Args;
 use nexus_base::id::RequestId;
+use nexus_protocol::control::{Listing, Named};
+use nexus_protocol::methods::Method;
 use nexus_protocol::trace::{RequestSummary, RequestView, StageTiming, ToolCallView};
+use serde::Deserialize;
 
 use crate::context::Context;
+use crate::control;
 use crate::failure::{Exit, Failure, Outcome};
 use crate::output::{self, Format, shorten};
 
@@ -38,10 +42,9 @@ pub(crate) struct Arguments {
 
 /// Runs `nexus trace`.
 pub(crate) fn run(context: &Context, arguments: &Arguments) -> Outcome {
-    let reports = super::reports::open(context)?;
     let format = Format::from_flag(arguments.json);
     if arguments.list {
-        let requests = reports.recent_requests(LISTED)?;
+        let requests = recent(context)?;
         return match format {
             Format::Json => output::json(&serde_json::json!({ "requests": requests })),
             Format::Text => {
@@ -51,16 +54,14 @@ pub(crate) fn run(context: &Context, arguments: &Arguments) -> Outcome {
     }
     let id = match &arguments.request {
         Some(id) => RequestId::new(id.as_str()),
-        None => latest(&reports.recent_requests(LISTED)?)?,
+        None => latest(&recent(context)?)?,
     };
     if arguments.prompt {
-        return prompt::run(&reports, &id, format, arguments.full);
+        return prompt::run(context, &id, format, arguments.full);
     }
-    let view = reports.request_view(&id)?.ok_or_else(|| {
-        Failure::new(format!("no request {}", shorten(id.as_str(), 60)))
-            .hint("nexus trace --list shows the latest ones")
-            .exit(Exit::Missing)
-    })?;
+    let named = Named { id: id.to_string() };
+    let view: RequestView = control::look(context, Method::RequestsGet, &named)
+        .map_err(|failure| failure.hint_if_missing("nexus trace --list shows the latest ones"))?;
     match format {
         Format::Json => output::json(&view),
         Format::Text => output::text(&render(&view)),
@@ -69,6 +70,17 @@ pub(crate) fn run(context: &Context, arguments: &Arguments) -> Outcome {
 
 /// Requests shown by `--list`, and looked through for the last message.
 const LISTED: usize = 50;
+
+#[derive(Debug, Deserialize)]
+struct Recent {
+    requests: Vec<RequestSummary>,
+}
+
+fn recent(context: &Context) -> Result<Vec<RequestSummary>, Failure> {
+    let listing = Listing { limit: Some(LISTED) };
+    let recent: Recent = control::look(context, Method::RequestsList, &listing)?;
+    Ok(recent.requests)
+}
 
 /// Picks the newest request that a person began; workers' requests hang below it anyway.
 fn latest(requests: &[RequestSummary]) -> Result<RequestId, Failure> {

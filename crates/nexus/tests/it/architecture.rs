@@ -55,6 +55,24 @@ const CRATES: &[(&str, &[&str])] = &[
     ("mcp", &["protocol"]),
     ("client", &["base", "protocol"]),
     (
+        "operations",
+        &[
+            "base",
+            "protocol",
+            "workspace",
+            "store",
+            "credentials",
+            "identity",
+            "memory",
+            "project",
+            "models",
+            "tools",
+            "agent",
+            "automation",
+            "pipeline",
+        ],
+    ),
+    (
         "runtime",
         &[
             "base",
@@ -65,17 +83,15 @@ const CRATES: &[(&str, &[&str])] = &[
             "credentials",
             "identity",
             "memory",
-            "project",
             "models",
             "maintenance",
-            "tools",
-            "agent",
             "automation",
             "pipeline",
+            "operations",
         ],
     ),
     ("bindings", &["base", "workspace", "project"]),
-    ("server", &["base", "protocol", "mcp", "runtime"]),
+    ("server", &["base", "protocol", "mcp", "operations"]),
 ];
 
 /// Libraries that only the named packages may depend on.

@@ -91,6 +91,11 @@ fn a_reply_that_waited_is_kept_back_after_a_restore() {
     assert_eq!(report["trust"], "other_folder", "nobody vouched for it: {report}");
 }
 
+#[expect(clippy::disallowed_methods, reason = "plants something behind the store's back, and looks for it")]
+fn database(file: &std::path::Path) -> rusqlite::Connection {
+    rusqlite::Connection::open(file).unwrap()
+}
+
 #[test]
 fn s18_a_restored_copy_has_neither_tokens_nor_triggers_of_somebody_s_own() {
     let workspace = Workspace::initialized(env!("CARGO_BIN_EXE_nexus"));
@@ -100,7 +105,7 @@ fn s18_a_restored_copy_has_neither_tokens_nor_triggers_of_somebody_s_own() {
     let token = made.json()["token"].as_str().unwrap().to_owned();
     daemon.stop();
     let triggers = |file: &std::path::Path| -> Vec<String> {
-        let connection = rusqlite::Connection::open(file).unwrap();
+        let connection = database(file);
         let mut statement = connection
             .prepare("SELECT name FROM sqlite_schema WHERE type IN ('trigger', 'view') ORDER BY name")
             .unwrap();
@@ -110,8 +115,7 @@ fn s18_a_restored_copy_has_neither_tokens_nor_triggers_of_somebody_s_own() {
     for name in ["agents", "embeddings", "events", "identity", "memory", "runtime"] {
         let file = workspace.path(&format!("state/data/{name}.db"));
         ours.push((name, triggers(&file)));
-        let connection = rusqlite::Connection::open(&file).unwrap();
-        connection
+        database(&file)
             .execute_batch(
                 "CREATE TRIGGER \"own \"\"one\" AFTER INSERT ON schema_version BEGIN DELETE FROM schema_version; END;
                  CREATE VIEW own_view AS SELECT 1;",

@@ -75,6 +75,7 @@ mod terminal;
 mod threats;
 mod tidy;
 mod tokens_carry_their_holder;
+mod tool_calls_use_the_control_plane;
 mod tools_at_work;
 mod tools_side_by_side;
 mod turns_are_shown_live;

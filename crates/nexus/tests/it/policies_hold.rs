@@ -2,6 +2,7 @@
 //! its workers, a project's tools, searches and memory.
 
 use nexus_testkit::Workspace;
+use nexus_testkit::script::SELF;
 use serde_json::{Value, json};
 
 use crate::scripted::Scripted;
@@ -39,7 +40,7 @@ fn arguments(tool: &str) -> Value {
         "list" => json!({ "path": "." }),
         "glob" | "grep" => json!({ "pattern": "note" }),
         "bash" => json!({ "command": "touch touched" }),
-        "recall" => json!({ "query": "note" }),
+        "recall" => json!({ "query": "zebras" }),
         "remember" => json!({ "text": "Tim keeps bees." }),
         "web_fetch" => json!({ "url": "http://127.0.0.1:9/" }),
         "agent_send" | "spawn_worker" => json!({ "op": "list", "text": "WORK[]" }),
@@ -120,27 +121,27 @@ fn tools_are_handed_out_as_policies_say() {
 
 #[test]
 fn a_project_s_ops_can_be_denied_one_by_one() {
-    let scripted = under(&json!({ "tools": { "deny": ["project/task_add"] } }), |workspace| {
-        workspace.nexus(&["project", "init", "home"]).ok();
-    });
-    let project = scripted.workspace.path("home");
-    let body = json!({ "message": format!("SELF{}", json!([
+    let scripted = under(&json!({ "tools": { "deny": ["project/task_add"] } }), |_| {});
+    let project = scripted.workspace.home().join("shop");
+    std::fs::create_dir_all(project.join(".git")).unwrap();
+    let calls = json!([
         ["project", {"op": "task_list"}],
         ["project", {"op": "task_add", "args": {"title": "t", "context": "c"}}],
-    ])), "project": project });
+    ]);
+    let body = json!({ "message": format!("{SELF}{calls} mark"), "project": project });
     let accepted = scripted.daemon.post("/api/chat", &body).json();
     let request = accepted["requestId"].as_str().unwrap_or_else(|| panic!("{accepted}"));
     let waited = scripted.daemon.get(&format!("/api/chat/wait?request={request}&timeoutMs=60000")).json();
     assert_eq!(waited["quiescent"], true, "{waited}");
     let last = scripted.server.asked().pop().unwrap();
     assert!(last.contains("project has no op \\\"task_add\\\" for you"), "{:#}", last.body);
-    assert!(!scripted.workspace.path("home/.nexus/state/tasks.json").exists(), "no task was made");
+    assert!(!project.join(".nexus/state/tasks.json").exists(), "no task was made");
 }
 
 #[test]
 fn credentials_and_memory_are_handed_out_as_policies_say() {
     let searchable = |workspace: &mut Workspace| {
-        workspace.set_variable("BRAVE_SEARCH_API_KEY", &format!("BSA{}", "k4".repeat(14)));
+        workspace.set_variable("BRAVE_SEARCH_API_KEY", format!("BSA{}", "k4".repeat(14)));
         workspace.nexus(&["credential", "scan", "--import", "--yes"]).ok();
         workspace.nexus(&["memory", "add", "Tim keeps bees."]).ok();
     };

@@ -82,13 +82,12 @@ fn a_search_needs_a_key_and_uses_it() {
     let done = scripted.work(&json!([
         ["web_search", {"query": "bees"}],
         ["bash", {"command": "nexus credential scan"}],
-        ["bash", {"command": "nexus credential scan --import --yes"}],
         ["bash", {"command": "nexus undo; nexus approvals approve x; nexus credential get brave-search"}],
     ]));
     assert!(done.results[0].contains("there is no tool"), "{done:?}");
     assert!(done.results[1].contains("BRAVE_SEARCH_API_KEY") && !done.results[1].contains(&key), "{done:?}");
-    assert!(done.results[2].contains("imported"), "{done:?}");
-    assert_eq!(done.results[3].matches("is not available inside a tool call").count(), 3, "{done:?}");
+    assert_eq!(done.results[2].matches("is not available inside a tool call").count(), 3, "{done:?}");
+    scripted.workspace.nexus(&["credential", "scan", "--import", "--yes"]).ok();
     let done = scripted.work(&json!([["web_search", {"query": "bees"}]]));
     assert!(
         done.results[0].contains("https://bees.example/") && done.results[0].contains("<<<untrusted"),

@@ -7,12 +7,13 @@ use std::time::Duration;
 use clap::Args;
 use nexus_automation::{HookPoint, Program, Registration, check};
 use nexus_base::text::visible;
-use nexus_protocol::automations::AutomationRegister;
+use nexus_protocol::automations::{AutomationMode as WireMode, AutomationRegister};
+use nexus_protocol::methods::Method;
 use nexus_store::runtime::AutomationMode;
 use serde_json::Value;
 
-use super::backend::{Backend, mode};
 use crate::context::{Context, standing};
+use crate::control;
 use crate::failure::{Exit, Failure, Outcome};
 use crate::output;
 
@@ -93,22 +94,22 @@ pub(super) fn run(context: &Context, arguments: &Arguments) -> Outcome {
             .hint(format!("review {} and repeat the command with --yes", program.path)));
     }
     let wanted = AutomationRegister {
-        name: registration.name.clone(),
+        name: registration.name,
         script: program.path.clone(),
         hash: program.hash.clone(),
         hook_point: registration.hook_point.as_str().to_owned(),
-        description: registration.description.clone(),
+        description: registration.description,
         blocking: registration.blocking,
-        mode: mode(arguments.once),
+        mode: if arguments.once { WireMode::OneShot } else { WireMode::Persistent },
         timeout_ms: arguments.timeout_ms,
         workspace: registration.workspace,
-        peers: registration.peers.clone(),
+        peers: registration.peers,
         self_improvement: registration.self_improvement,
         network: registration.network,
-        triggers: registration.triggers.clone(),
-        config: registration.config.clone(),
+        triggers: registration.triggers,
+        config: registration.config,
     };
-    let made = Backend::to_write(context)?.register(&wanted, registration)?;
+    let made: Value = control::call(context, Method::AutomationsRegister, &wanted)?;
     if arguments.json {
         return output::json(&made);
     }

@@ -26,10 +26,10 @@ Examples:
   nexus credential verify anthropic/default --json")]
 pub(super) struct Arguments {
     /// Names of the credentials [default: all]
-    name: Option<String>,
+    pub(super) name: Option<String>,
     /// Print JSON
     #[arg(long)]
-    json: bool,
+    pub(super) json: bool,
 }
 
 /// Runs `nexus credential verify`.
@@ -55,7 +55,12 @@ pub(super) fn run(context: &Context, layout: &Layout, arguments: &Arguments) -> 
             views.collect()
         }
     };
-    show(&results, arguments.json)?;
+    conclude(&results, arguments.json)
+}
+
+/// Shows what came of the tests; one that cannot be used makes the command fail.
+pub(super) fn conclude(results: &[VerifiedView], json: bool) -> Outcome {
+    show(results, json)?;
     let unusable = results.iter().filter(|one| !one.is_usable()).count();
     if unusable > 0 {
         return Err(Failure::new(format!("{unusable} of {} credentials cannot be used now", results.len())));

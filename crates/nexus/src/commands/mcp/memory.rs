@@ -1,11 +1,12 @@
 //! `recall` and `remember` for other programs: through the daemon while one runs, else in the files.
 
-use nexus_protocol::memory::{MemoryAdd, MemoryFound, MemoryRecall};
+use nexus_protocol::memory::{MemoryAdd, MemoryAdded, MemoryFound, MemoryRecall};
+use nexus_protocol::methods::Method;
 use nexus_protocol::tool::{Replay, ToolFuture, ToolHints, ToolOutput, ToolSource, ToolSpec};
 use serde_json::{Map, Value, json};
 
-use super::super::memory::Backend;
 use crate::context::Context;
+use crate::control;
 use crate::failure::Failure;
 
 const RECALL: &str = "recall";
@@ -103,13 +104,14 @@ fn recall(context: &Context, arguments: &Map<String, Value>) -> Result<String, F
         after: None,
         before: None,
     };
-    Ok(shown(&Backend::to_read(context)?.recall(asked)?))
+    Ok(shown(&control::call(context, Method::MemoryRecall, &asked)?))
 }
 
 fn remember(context: &Context, arguments: &Map<String, Value>) -> Result<String, Failure> {
     let text = text_of(arguments, "text")?;
     // Whatever another harness keeps was worked out by its model, perhaps from words of strangers.
-    let kept = Backend::to_write(context)?.add(MemoryAdd { text, by_agent: true })?;
+    let asked = MemoryAdd { text, by_agent: true };
+    let kept: MemoryAdded = control::call(context, Method::MemoryAdd, &asked)?;
     Ok(format!("remembered: {}", kept.text))
 }
 

@@ -1,19 +1,20 @@
 //! `nexus trace --prompt`: every part of what the model was sent, with its size.
 
 use nexus_base::id::RequestId;
+use nexus_protocol::control::PromptOf;
+use nexus_protocol::methods::Method;
 use nexus_protocol::trace::PromptView;
 
-use crate::commands::reports::Reports;
-use crate::failure::{Exit, Failure, Outcome};
-use crate::output::{self, Format, shorten, single_line};
+use crate::context::Context;
+use crate::control;
+use crate::failure::Outcome;
+use crate::output::{self, Format, single_line};
 
 /// Shows what a request's model was sent.
-pub(super) fn run(reports: &Reports, id: &RequestId, format: Format, full: bool) -> Outcome {
-    let view = reports.prompt_view(id, full)?.ok_or_else(|| {
-        Failure::new(format!("nothing was sent to a model for {}", shorten(id.as_str(), 60)))
-            .hint("nexus trace shows how far the request got")
-            .exit(Exit::Missing)
-    })?;
+pub(super) fn run(context: &Context, id: &RequestId, format: Format, full: bool) -> Outcome {
+    let of = PromptOf { id: id.to_string(), full };
+    let view: PromptView = control::look(context, Method::RequestsPrompt, &of)
+        .map_err(|failure| failure.hint_if_missing("nexus trace shows how far the request got"))?;
     match format {
         Format::Json => output::json(&view),
         Format::Text if full => {

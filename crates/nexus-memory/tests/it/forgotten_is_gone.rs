@@ -173,6 +173,7 @@ async fn a_fact_whose_forgetting_was_cut_off_leaves_no_vector() {
 
     let store = open();
     let beside = Beside { folder: folder.path().join("logs"), except: Vec::new() };
+    std::fs::create_dir(&beside.folder).unwrap();
     nexus_memory::Memory::new(&store).finish_forgetting(&beside).await.unwrap();
     assert!(store.memory().fact(FactId::new(id)).await.unwrap().is_none());
     assert_eq!(store.unfinished_forgetting().await.unwrap(), []);

@@ -9,7 +9,7 @@ use nexus_base::failpoint::VARIABLE;
 use nexus_base::id::EventId;
 use nexus_store::{OpenMode, Store};
 use nexus_testkit::model::{ModelServer, Reply, Wire};
-use nexus_testkit::{Daemon, DaemonOptions, Run, Workspace, until};
+use nexus_testkit::{Daemon, DaemonOptions, Run, Workspace, http, until};
 use serde_json::{Value, json};
 
 const LONG: Duration = Duration::from_secs(30);
@@ -234,7 +234,10 @@ fn a_death_beside_a_command_runs_it_and_logs_it_once() {
         let body = json!({"message": "run `echo once >> deaths.txt`", "idempotencyKey": place});
         match Daemon::try_start(&workspace, &DaemonOptions::dying_at(place)) {
             Ok(daemon) => {
-                daemon.post("/api/chat", &body);
+                let (port, token) = (daemon.port(), daemon.token());
+                let wanted = http::request("POST", port, "/api/chat", Some(token), &body.to_string());
+                // An error is the death that was asked for.
+                let _ = http::exchange(port, &wanted);
                 daemon.wait_for_end(LONG);
             }
             // An automation that runs at the start died before anything was said.

@@ -9,7 +9,7 @@ mod names;
 use nexus_base::redact::Redactor;
 
 use crate::text::{self, Token};
-use crate::words::{DECLINES, LEAVES_IT_TO_US};
+use crate::words::WORDS;
 
 pub(crate) use names::bare_names;
 
@@ -64,8 +64,8 @@ pub(crate) fn listen(sentence: &str) -> Heard {
     manner::hear_addresses(&words, &mut heard);
     manner::hear_manner(sentence, &words, &mut heard);
     if !heard.has_name() {
-        heard.leaves_it = has_phrase(&words, LEAVES_IT_TO_US);
-        heard.declines = has_phrase(&words, DECLINES);
+        heard.leaves_it = has_phrase(&words, &WORDS.leaves_it_to_us);
+        heard.declines = has_phrase(&words, &WORDS.declines);
     }
     heard
 }

@@ -2,7 +2,7 @@
 
 use super::{Heard, phrase_length};
 use crate::text::{Token, one_line};
-use crate::words::{ABOUT_THE_PERSON, CREATURES, MANNER_CUES, MANNERS};
+use crate::words::WORDS;
 
 /// Hears an e-mail address and a time zone.
 pub(super) fn hear_addresses(words: &[Token<'_>], heard: &mut Heard) {
@@ -55,7 +55,7 @@ pub(super) fn hear_addresses(words: &[Token<'_>], heard: &mut Heard) {
 
 /// Hears a manner, a nature, an emoji and what the person tells about themselves.
 pub(super) fn hear_manner(sentence: &str, words: &[Token<'_>], heard: &mut Heard) {
-    let is_manner = |word: &Token<'_>| MANNERS.contains(&word.folded.as_str());
+    let is_manner = |word: &Token<'_>| WORDS.manners.contains(&word.folded.as_str());
     let only_manners = words.iter().all(|word| {
         is_manner(word)
             || matches!(
@@ -83,7 +83,7 @@ pub(super) fn hear_manner(sentence: &str, words: &[Token<'_>], heard: &mut Heard
     let mut speaks_of_self = false;
     for (at, word) in words.iter().enumerate() {
         let folded = word.folded.as_str();
-        if MANNER_CUES.contains(&folded) {
+        if WORDS.manner_cues.contains(&folded) {
             cue_seen = true;
             speaks_of_self = false;
         }
@@ -105,7 +105,7 @@ pub(super) fn hear_manner(sentence: &str, words: &[Token<'_>], heard: &mut Heard
         let after_article = at > 0
             && matches!(words[at - 1].folded.as_str(), "a" | "an" | "the" | "my" | "creature" | "as")
             || at > 1 && matches!(words[at - 2].folded.as_str(), "a" | "an");
-        if CREATURES.contains(&folded) && after_article {
+        if WORDS.creatures.contains(&folded) && after_article {
             heard.creature = Some(folded.to_owned());
         }
     }
@@ -117,7 +117,7 @@ pub(super) fn hear_manner(sentence: &str, words: &[Token<'_>], heard: &mut Heard
         heard.emoji = sentence.chars().find(|character| is_emoji(*character)).map(String::from);
     }
     let start = (0..words.len())
-        .find(|at| ABOUT_THE_PERSON.iter().any(|phrase| phrase_length(words, *at, phrase).is_some()));
+        .find(|at| WORDS.about_the_person.iter().any(|phrase| phrase_length(words, *at, phrase).is_some()));
     if let Some(first) = start.and_then(|start| words.get(start))
         && heard.manners.is_empty()
         && !words

@@ -2,10 +2,7 @@
 
 use super::{Heard, phrase_length};
 use crate::text::{self, Token, one_line};
-use crate::words::{
-    BEFORE_AGENT_NAME, BEFORE_CALL_NAME, BEFORE_USER_NAME, CREATURES, Firmness, MANNERS, NAME_PARTICLES,
-    NEVER_A_NAME, NOT_AFTER_AM,
-};
+use crate::words::{Phrases, WORDS};
 
 /// Longest name that is accepted, in bytes.
 const MAX_NAME_LEN: usize = 40;
@@ -36,38 +33,7 @@ pub(crate) fn bare_names(sentence: &str) -> Vec<String> {
 }
 
 fn is_hesitation(word: &str) -> bool {
-    matches!(
-        word,
-        "hmm"
-            | "hm"
-            | "well"
-            | "ok"
-            | "okay"
-            | "sure"
-            | "maybe"
-            | "perhaps"
-            | "sorry"
-            | "actually"
-            | "no"
-            | "yes"
-            | "so"
-            | "um"
-            | "uh"
-            | "oh"
-            | "yeah"
-            | "then"
-            | "lets"
-            | "say"
-            | "rather"
-            | "ah"
-            | "and"
-            | "its"
-            | "it"
-            | "is"
-            | "wait"
-            | "just"
-            | "please"
-    )
+    WORDS.hesitation.contains(&word)
 }
 
 fn flush_group(names: &mut Vec<Option<String>>, group: &mut Vec<&Token<'_>>) {
@@ -85,13 +51,13 @@ fn flush_group(names: &mut Vec<Option<String>>, group: &mut Vec<&Token<'_>>) {
 pub(super) fn hear_names(sentence: &str, words: &[Token<'_>], heard: &mut Heard) {
     let mut at = 0;
     while at < words.len() {
-        if let Some((length, name, next)) = after_phrase_list(sentence, words, at, BEFORE_CALL_NAME) {
+        if let Some((length, name, next)) = after_phrase_list(sentence, words, at, &WORDS.before_call_name) {
             heard.call = Some(name);
             at = next.max(at + length);
-        } else if let Some((name, next)) = after_phrases(sentence, words, at, BEFORE_AGENT_NAME) {
+        } else if let Some((name, next)) = after_phrases(sentence, words, at, &WORDS.before_agent_name) {
             heard.agent_name = Some(name);
             at = next;
-        } else if let Some((name, next)) = after_phrases(sentence, words, at, BEFORE_USER_NAME) {
+        } else if let Some((name, next)) = after_phrases(sentence, words, at, &WORDS.before_user_name) {
             heard.user_name = Some(name);
             at = next;
         } else if let Some((name, whose, next)) = before_phrase(words, at) {
@@ -110,6 +76,15 @@ pub(super) fn hear_names(sentence: &str, words: &[Token<'_>], heard: &mut Heard)
             at += 1;
         }
     }
+}
+
+/// How much the phrase before a word says that the word is a name.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Firmness {
+    /// Any word may follow.
+    Firm,
+    /// It also begins ordinary statements, so what follows must look like a name.
+    Soft,
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -131,29 +106,7 @@ fn before_phrase(words: &[Token<'_>], at: usize) -> Option<(String, Whose, usize
             .all(|(offset, word)| words.get(at + 1 + offset).is_some_and(|token| token.folded == word))
     };
     let person = ["here", "for me", "is my name", "is me"].into_iter().find(|phrase| follows(phrase));
-    let assistant = [
-        "for you",
-        "is your name",
-        "is a good name",
-        "is a nice name",
-        "is a great name",
-        "is a cool name",
-        "sounds good",
-        "sounds nice",
-        "sounds great",
-        "would be nice",
-        "would be good",
-        "would be great",
-        "it is",
-        "is nice",
-        "is good",
-        "is great",
-        "is fine",
-        "is cool",
-        "is perfect",
-    ]
-    .into_iter()
-    .find(|phrase| follows(phrase));
+    let assistant = WORDS.after_agent_name.iter().copied().find(|phrase| follows(phrase));
     let (phrase, whose) = match (person, assistant) {
         (Some(phrase), _) => (phrase, Whose::Person),
         (None, Some(phrase)) => (phrase, Whose::Assistant),
@@ -206,12 +159,11 @@ fn after_phrases(
     sentence: &str,
     words: &[Token<'_>],
     at: usize,
-    phrases: &[(&str, Firmness)],
+    phrases: &Phrases,
 ) -> Option<(String, usize)> {
-    let (length, firmness) = phrases
-        .iter()
-        .filter_map(|(phrase, firmness)| phrase_length(words, at, phrase).map(|length| (length, *firmness)))
-        .max_by_key(|(length, _)| *length)?;
+    let longest = |list: &[&str]| list.iter().filter_map(|phrase| phrase_length(words, at, phrase)).max();
+    let (firm, soft) = (longest(&phrases.firm), longest(&phrases.soft));
+    let (length, firmness) = if firm > soft { (firm?, Firmness::Firm) } else { (soft?, Firmness::Soft) };
     name_at(sentence, words, at + length, firmness)
 }
 
@@ -280,7 +232,7 @@ fn has_more_before_clause_end(words: &[Token<'_>], at: usize, most: usize) -> bo
 }
 
 fn is_particle_inside(words: &[Token<'_>], at: usize) -> bool {
-    NAME_PARTICLES.contains(&words[at].folded.as_str())
+    WORDS.name_particles.contains(&words[at].folded.as_str())
         && words[at + 1..].iter().take(2).any(|word| is_capital(word.raw))
 }
 
@@ -290,12 +242,12 @@ fn can_be_name(word: &Token<'_>, firmness: Firmness) -> bool {
         .raw
         .chars()
         .all(|character| character.is_alphanumeric() || matches!(character, '-' | '\'' | '’' | '.' | '_'));
-    let is_listed = NEVER_A_NAME.contains(&word.folded.as_str());
+    let is_listed = WORDS.never_a_name.contains(&word.folded.as_str());
     let is_common = firmness == Firmness::Soft
-        && (NOT_AFTER_AM.contains(&word.folded.as_str())
-            || MANNERS.contains(&word.folded.as_str())
+        && (WORDS.not_after_am.contains(&word.folded.as_str())
+            || WORDS.manners.contains(&word.folded.as_str())
             || (word.folded.ends_with("ing") && word.folded.len() > 5)
-            || (CREATURES.contains(&word.folded.as_str()) && !is_capital(word.raw)));
+            || (WORDS.creatures.contains(&word.folded.as_str()) && !is_capital(word.raw)));
     // A capital alone does not rescue "I am Fine"; but "Will" and "May" are names when firmly asked for.
     let is_rescued = firmness == Firmness::Firm
         && is_capital(word.raw)

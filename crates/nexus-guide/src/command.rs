@@ -7,109 +7,12 @@ use crate::intent::Request;
 use crate::scene::Scene;
 use crate::task::{FileDraft, inline_code};
 use crate::text::{clip, fold, slug};
+use crate::words::WORDS;
 
 /// Longest command that is passed on.
 const MAX_COMMAND_LEN: usize = 4_000;
 /// Longest note, in bytes.
 pub(crate) const MAX_NOTE_LEN: usize = 16_000;
-
-/// First words that are a program and not English.
-const PROGRAMS: &[&str] = &[
-    "ls",
-    "cat",
-    "echo",
-    "pwd",
-    "git",
-    "cargo",
-    "rustc",
-    "python",
-    "python3",
-    "pip",
-    "node",
-    "npm",
-    "npx",
-    "make",
-    "cmake",
-    "gcc",
-    "cc",
-    "go",
-    "java",
-    "uname",
-    "date",
-    "df",
-    "du",
-    "ps",
-    "whoami",
-    "id",
-    "env",
-    "printenv",
-    "hostname",
-    "uptime",
-    "free",
-    "top",
-    "head",
-    "tail",
-    "grep",
-    "rg",
-    "find",
-    "wc",
-    "sort",
-    "uniq",
-    "sed",
-    "awk",
-    "cut",
-    "tr",
-    "tree",
-    "stat",
-    "file",
-    "touch",
-    "mkdir",
-    "cp",
-    "mv",
-    "rm",
-    "ln",
-    "chmod",
-    "tar",
-    "zip",
-    "unzip",
-    "gzip",
-    "curl",
-    "wget",
-    "ping",
-    "ssh",
-    "cal",
-    "bc",
-    "seq",
-    "true",
-    "false",
-    "sleep",
-    "printf",
-    "test",
-    "which",
-    "type",
-    "nexus",
-    "sqlite3",
-    "jq",
-    "diff",
-    "md5sum",
-    "sha256sum",
-    "lsblk",
-    "lscpu",
-    "arch",
-    "nproc",
-    "sh",
-    "bash",
-    "perl",
-    "ruby",
-    "docker",
-    "ollama",
-    "history",
-    "cd",
-    "export",
-    "man",
-    "kill",
-    "yes",
-];
 
 /// What the words after "run" amount to.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -136,7 +39,7 @@ pub(crate) fn wanted_command(request: &Request, message: &str) -> CommandRequest
     let raw = clip(raw, MAX_COMMAND_LEN).to_owned();
     let first = raw.split_whitespace().next().unwrap_or_default();
     let mut rest = raw.split_whitespace().skip(1).map(fold);
-    let is_program = PROGRAMS.contains(&fold(first).as_str()) && first == fold(first);
+    let is_program = WORDS.programs.contains(&fold(first).as_str()) && first == fold(first);
     let is_path = first.contains('/') || first.ends_with(".sh") || first.ends_with(".py");
     let has_flags = rest.any(|word| word.starts_with('-')) || raw.contains(['|', '>', '$', '=']);
     if is_program || is_path || has_flags {
@@ -144,7 +47,7 @@ pub(crate) fn wanted_command(request: &Request, message: &str) -> CommandRequest
     } else {
         // People capitalise the first word of what they dictate.
         let lower = fold(first);
-        if PROGRAMS.contains(&fold(first).as_str()) {
+        if WORDS.programs.contains(&fold(first).as_str()) {
             CommandRequest::Command(format!("{lower}{}", &raw[first.len()..]))
         } else {
             CommandRequest::Doubtful(raw)
@@ -173,29 +76,7 @@ fn unquoted(text: &str) -> &str {
 /// Workers run in the home folder already, so "in home" says nothing new.
 fn without_place(command: &str) -> &str {
     let lower = command.to_ascii_lowercase();
-    for place in [
-        " in my home folder",
-        " in the home folder",
-        " in my home directory",
-        " in the home directory",
-        " in my home",
-        " in home",
-        " in a shell",
-        " in the shell",
-        " in bash",
-        " in my shell",
-        " in my terminal",
-        " in a terminal",
-        " in the terminal",
-        " here",
-        " for me",
-        " and show me the output",
-        " and show me the result",
-        " and tell me the output",
-        " and report",
-        " in a worker",
-        " command",
-    ] {
+    for place in &WORDS.after_a_command {
         if lower.ends_with(place) {
             return &command[..command.len() - place.len()];
         }

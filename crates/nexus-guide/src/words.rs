@@ -1,5 +1,5 @@
-//! Word lists for hearing names, manners and wishes, from `words.json`. Data only; `facts` says how they are used.
-//! All words are folded: lower case, without apostrophes.
+//! Word lists for hearing names, manners, wishes and commands, from `words.json`. Data only; `facts` and `command`
+//! say how they are used. What is heard in a sentence is folded: lower case, without apostrophes.
 
 use std::sync::LazyLock;
 
@@ -36,6 +36,14 @@ pub(crate) struct Words {
     pub(crate) creatures: Vec<&'static str>,
     /// How sentences about the person's life and wishes begin.
     pub(crate) about_the_person: Vec<&'static str>,
+    /// What stands between manners.
+    pub(crate) between_manners: Vec<&'static str>,
+    /// Areas that the names of time zones begin with.
+    pub(crate) zone_areas: Vec<&'static str>,
+    /// First words that are a program and not English.
+    pub(crate) programs: Vec<&'static str>,
+    /// What people say behind a command that is no part of it.
+    pub(crate) after_a_command: Vec<&'static str>,
 }
 
 /// Phrases before a name.

@@ -5,154 +5,13 @@
 mod person;
 mod resolve;
 mod sentences;
+mod words;
 
+use self::words::WORDS;
 use crate::utterance::{Extracted, FactKind, MAX_UTTERANCE_LEN, Mention, Utterance, Voice};
 
 /// Most facts taken from one utterance.
 const MAX_FACTS: usize = 32;
-
-/// Words for people and animals who belong to somebody.
-const RELATIONS: [&str; 58] = [
-    "sister",
-    "brother",
-    "mother",
-    "mom",
-    "mum",
-    "father",
-    "dad",
-    "parents",
-    "wife",
-    "husband",
-    "partner",
-    "girlfriend",
-    "boyfriend",
-    "fiancée",
-    "fiancé",
-    "son",
-    "daughter",
-    "child",
-    "kids",
-    "children",
-    "baby",
-    "grandmother",
-    "grandma",
-    "grandfather",
-    "grandpa",
-    "granddaughter",
-    "grandson",
-    "aunt",
-    "uncle",
-    "cousin",
-    "niece",
-    "nephew",
-    "stepmother",
-    "stepfather",
-    "mother-in-law",
-    "father-in-law",
-    "sister-in-law",
-    "brother-in-law",
-    "friend",
-    "neighbour",
-    "neighbor",
-    "roommate",
-    "flatmate",
-    "boss",
-    "manager",
-    "colleague",
-    "coworker",
-    "teacher",
-    "doctor",
-    "dentist",
-    "therapist",
-    "dog",
-    "cat",
-    "puppy",
-    "kitten",
-    "horse",
-    "rabbit",
-    "parrot",
-];
-const PLACES: [&str; 12] = [
-    "live in",
-    "live at",
-    "live near",
-    "moved to",
-    "come from",
-    "am from",
-    "am based in",
-    "was born in",
-    "grew up in",
-    "work in",
-    "work at",
-    "study at",
-];
-const PREFERENCES: [&str; 20] = [
-    "like",
-    "love",
-    "enjoy",
-    "prefer",
-    "hate",
-    "dislike",
-    "don't like",
-    "do not like",
-    "can't stand",
-    "cannot stand",
-    "am allergic to",
-    "don't eat",
-    "do not eat",
-    "don't drink",
-    "do not drink",
-    "drink",
-    "eat",
-    "am a fan of",
-    "am interested in",
-    "always take",
-];
-const STATES: [&str; 19] = [
-    "am a",
-    "am an",
-    "am the",
-    "work as",
-    "work for",
-    "have a",
-    "have an",
-    "have two",
-    "have three",
-    "own",
-    "play",
-    "speak",
-    "am learning",
-    "am studying",
-    "am married",
-    "am vegetarian",
-    "am vegan",
-    "drive",
-    "run a",
-];
-/// Beginnings that ask for something or only muse.
-const MUSINGS: [&str; 21] = [
-    "would like you",
-    "want you",
-    "need you",
-    "think",
-    "guess",
-    "wonder",
-    "mean",
-    "hope",
-    "suppose",
-    "see",
-    "know",
-    "believe",
-    "feel like",
-    "am not sure",
-    "am sorry",
-    "love you",
-    "like you",
-    "like that",
-    "love that",
-    "love it",
-    "like it",
-];
 
 /// Finds facts in an utterance. `speaker` is what the speaker is called in the third person.
 pub fn extract(utterance: &Utterance, speaker: &str) -> Vec<Extracted> {
@@ -236,15 +95,15 @@ fn kind_of(plain: &str, lowered: &str, is_asked_for: bool) -> Option<(FactKind, 
     }
     if let Some(rest) = lowered.strip_prefix("i ") {
         let rest = strip_adverb(rest);
-        if MUSINGS.iter().any(|start| begins(rest, start)) && !is_asked_for {
+        if WORDS.musings.iter().any(|start| begins(rest, start)) && !is_asked_for {
             return None;
         }
-        let place = PLACES.iter().find(|start| begins(rest, start));
+        let place = WORDS.places.iter().find(|start| begins(rest, start));
         if place.is_some() {
             return Some((FactKind::Place, place_mentions(plain)));
         }
         let mut mentions = people(plain);
-        if PREFERENCES.iter().any(|start| begins(rest, start)) {
+        if WORDS.preferences.iter().any(|start| begins(rest, start)) {
             return Some((FactKind::Preference, mentions));
         }
         if let Some(mention) = relative(plain, lowered) {
@@ -252,7 +111,7 @@ fn kind_of(plain: &str, lowered: &str, is_asked_for: bool) -> Option<(FactKind, 
             mentions.push(mention);
             return Some((FactKind::Relation, mentions));
         }
-        if STATES.iter().any(|start| begins(rest, start)) {
+        if WORDS.states.iter().any(|start| begins(rest, start)) {
             return Some((FactKind::Note, mentions));
         }
         if resolve::names_day(lowered) {
@@ -272,7 +131,7 @@ fn kind_of(plain: &str, lowered: &str, is_asked_for: bool) -> Option<(FactKind, 
     }
     let tells =
         [" is ", " are ", " was ", " has ", " lives ", " works "].iter().any(|verb| lowered.contains(verb));
-    if tells && RELATIONS.iter().any(|word| has_word(lowered, word)) {
+    if tells && WORDS.relations.iter().any(|word| has_word(lowered, word)) {
         return Some((FactKind::Relation, people(plain)));
     }
     note()
@@ -280,19 +139,19 @@ fn kind_of(plain: &str, lowered: &str, is_asked_for: bool) -> Option<(FactKind, 
 
 /// Finds the name of somebody who belongs to the speaker: "my sister Ada", "my dog is called Rex".
 fn relative(plain: &str, lowered: &str) -> Option<Mention> {
-    for relation in RELATIONS {
+    for relation in &WORDS.relations {
         let Some(at) = lowered.find(&format!("my {relation}")) else { continue };
         let rest = plain.get(at + 3 + relation.len()..)?;
         let rest = rest.trim_start_matches("'s name").trim_start_matches([',', ' ']);
         let named = ["is called ", "is named ", "is ", "called ", "named ", ""];
         let name = named.iter().find_map(|start| rest.strip_prefix(start).and_then(sentences::leading_name));
         if let Some(name) = name {
-            let kind = if ["dog", "cat", "puppy", "kitten", "horse", "rabbit", "parrot"].contains(&relation) {
+            let kind = if ["dog", "cat", "puppy", "kitten", "horse", "rabbit", "parrot"].contains(relation) {
                 "animal"
             } else {
                 "person"
             };
-            return Some(Mention { name, kind, relation: Some(relation.to_owned()) });
+            return Some(Mention { name, kind, relation: Some((*relation).to_owned()) });
         }
     }
     None
@@ -301,7 +160,7 @@ fn relative(plain: &str, lowered: &str) -> Option<Mention> {
 /// "Grace is my boss."
 fn relation_of_other(plain: &str, lowered: &str) -> Option<Mention> {
     let at = lowered.find(" is my ")?;
-    let relation = RELATIONS.iter().find(|relation| begins(&lowered[at + 7..], relation))?;
+    let relation = WORDS.relations.iter().find(|relation| begins(&lowered[at + 7..], relation))?;
     let name = sentences::leading_name(plain)?;
     (name.len() == at).then(|| Mention { name, kind: "person", relation: Some((*relation).to_owned()) })
 }
@@ -322,15 +181,7 @@ fn own_name(plain: &str, lowered: &str) -> Option<String> {
 }
 
 fn named_assistant(plain: &str, lowered: &str) -> Option<String> {
-    let starts = [
-        "your name is ",
-        "i will call you ",
-        "i call you ",
-        "you are called ",
-        "call yourself ",
-        "let me call you ",
-    ];
-    let start = starts.iter().find(|start| lowered.starts_with(**start))?;
+    let start = WORDS.naming_us.iter().find(|start| lowered.starts_with(**start))?;
     plain.get(start.len()..).and_then(sentences::leading_name)
 }
 
@@ -355,19 +206,7 @@ fn has_word(text: &str, word: &str) -> bool {
 }
 
 fn strip_adverb(rest: &str) -> &str {
-    let adverbs = [
-        "really ",
-        "also ",
-        "always ",
-        "usually ",
-        "currently ",
-        "just ",
-        "still ",
-        "now ",
-        "recently ",
-        "do ",
-    ];
-    adverbs.iter().find_map(|adverb| rest.strip_prefix(adverb)).unwrap_or(rest)
+    WORDS.skipped_adverbs.iter().find_map(|adverb| rest.strip_prefix(*adverb)).unwrap_or(rest)
 }
 
 #[cfg(test)]

@@ -19,19 +19,8 @@ pub(super) fn hear_addresses(words: &[Token<'_>], heard: &mut Heard) {
             heard.email = Some(word.raw.to_owned());
         }
         let is_zone_name = word.raw.split_once('/').is_some_and(|(area, place)| {
-            matches!(
-                area,
-                "Europe"
-                    | "America"
-                    | "Asia"
-                    | "Africa"
-                    | "Australia"
-                    | "Pacific"
-                    | "Atlantic"
-                    | "Indian"
-                    | "Antarctica"
-                    | "Etc"
-            ) && place.len() >= 3
+            WORDS.zone_areas.contains(&area)
+                && place.len() >= 3
                 && place.len() <= 40
                 && place
                     .chars()
@@ -56,29 +45,8 @@ pub(super) fn hear_addresses(words: &[Token<'_>], heard: &mut Heard) {
 /// Hears a manner, a nature, an emoji and what the person tells about themselves.
 pub(super) fn hear_manner(sentence: &str, words: &[Token<'_>], heard: &mut Heard) {
     let is_manner = |word: &Token<'_>| WORDS.manners.contains(&word.folded.as_str());
-    let only_manners = words.iter().all(|word| {
-        is_manner(word)
-            || matches!(
-                word.folded.as_str(),
-                "and"
-                    | "but"
-                    | "a"
-                    | "bit"
-                    | "little"
-                    | "not"
-                    | "too"
-                    | "very"
-                    | "quite"
-                    | "rather"
-                    | "please"
-                    | "or"
-                    | "more"
-                    | "less"
-                    | "so"
-                    | "ok"
-                    | "maybe"
-            )
-    });
+    let only_manners =
+        words.iter().all(|word| is_manner(word) || WORDS.between_manners.contains(&word.folded.as_str()));
     let mut cue_seen = only_manners;
     let mut speaks_of_self = false;
     for (at, word) in words.iter().enumerate() {

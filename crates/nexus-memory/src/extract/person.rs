@@ -1,6 +1,8 @@
 //! From the first person to the third: "I live with my sister" becomes "Ada lives with her sister"
 //! without knowing whether Ada is a she: "Ada lives with Ada's sister".
 
+use super::words::WORDS;
+
 /// Writes short forms out: I'm, I've, I'll, I'd.
 pub(super) fn expanded(sentence: &str) -> String {
     let mut text = sentence.to_owned();
@@ -45,30 +47,11 @@ pub(super) fn third(sentence: &str, speaker: &str) -> String {
 }
 
 fn is_adverb(word: &str) -> bool {
-    matches!(
-        word,
-        "really"
-            | "also"
-            | "always"
-            | "usually"
-            | "currently"
-            | "just"
-            | "still"
-            | "now"
-            | "recently"
-            | "never"
-            | "often"
-    )
+    WORDS.adverbs.contains(&word)
 }
 
 /// Puts a verb that follows "I" behind a name. Past tense and helping verbs stay as they are.
 fn conjugated(verb: &str) -> String {
-    const UNCHANGED: [&str; 44] = [
-        "was", "will", "would", "can", "cannot", "can't", "could", "should", "must", "might", "may", "shall",
-        "won't", "had", "did", "didn't", "went", "got", "met", "bought", "saw", "made", "took", "came",
-        "found", "lost", "left", "began", "grew", "wrote", "read", "ran", "won", "sold", "told", "said",
-        "thought", "felt", "built", "broke", "ate", "drank", "drove", "flew",
-    ];
     match verb {
         "am" => "is".to_owned(),
         "have" => "has".to_owned(),
@@ -76,7 +59,9 @@ fn conjugated(verb: &str) -> String {
         "don't" => "doesn't".to_owned(),
         "haven't" => "hasn't".to_owned(),
         "go" => "goes".to_owned(),
-        other if UNCHANGED.contains(&other) || other.ends_with("ed") || is_adverb(other) => other.to_owned(),
+        other if WORDS.unchanged_verbs.contains(&other) || other.ends_with("ed") || is_adverb(other) => {
+            other.to_owned()
+        }
         other if !other.chars().all(char::is_alphabetic) => other.to_owned(),
         other if ["s", "sh", "ch", "x", "z", "o"].iter().any(|ending| other.ends_with(ending)) => {
             format!("{other}es")

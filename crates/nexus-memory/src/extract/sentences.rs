@@ -1,46 +1,9 @@
 //! Sentences and names: where one ends, and which words are somebody's.
 
+use super::words::WORDS;
+
 /// Longest sentence that is read, in bytes; what is longer is no plain statement.
 const MAX_LEN: usize = 300;
-/// Words that are capitalised and are nobody.
-const NOBODY: [&str; 36] = [
-    "i",
-    "i'm",
-    "i've",
-    "i'd",
-    "the",
-    "a",
-    "an",
-    "my",
-    "we",
-    "it",
-    "and",
-    "but",
-    "so",
-    "on",
-    "in",
-    "at",
-    "monday",
-    "tuesday",
-    "wednesday",
-    "thursday",
-    "friday",
-    "saturday",
-    "sunday",
-    "january",
-    "february",
-    "march",
-    "april",
-    "may",
-    "june",
-    "july",
-    "august",
-    "september",
-    "october",
-    "november",
-    "december",
-    "ok",
-];
 
 /// Cuts a text into statements; questions, code and overlong ones are left out.
 pub(super) fn split(text: &str) -> Vec<String> {
@@ -67,24 +30,9 @@ pub(super) fn split(text: &str) -> Vec<String> {
 fn take(current: &mut String, sentences: &mut Vec<String>) {
     let sentence = current.split_whitespace().collect::<Vec<_>>().join(" ").replace('’', "'");
     current.clear();
-    let greetings = [
-        "hi, ",
-        "hello, ",
-        "hey, ",
-        "hi! ",
-        "yes, ",
-        "no, ",
-        "well, ",
-        "so, ",
-        "by the way, ",
-        "btw, ",
-        "also, ",
-        "and ",
-        "hi ",
-        "hey ",
-    ];
     let lowered = sentence.to_lowercase();
-    let start = greetings.iter().find(|start| lowered.starts_with(**start)).map_or(0, |start| start.len());
+    let start =
+        WORDS.greetings.iter().find(|start| lowered.starts_with(**start)).map_or(0, |start| start.len());
     let sentence = sentence.get(start..).unwrap_or_default();
     let is_plain = !sentence.is_empty()
         && sentence.len() <= MAX_LEN
@@ -162,5 +110,5 @@ fn is_name(word: &str) -> bool {
     characters.next().is_some_and(char::is_uppercase)
         && word.chars().count() > 1
         && characters.all(|character| character.is_alphabetic() || character == '-' || character == '\'')
-        && !NOBODY.contains(&word.to_lowercase().as_str())
+        && !WORDS.nobody.contains(&word.to_lowercase().as_str())
 }

@@ -1,9 +1,11 @@
 //! Finds credentials among environment variables. Values are masked at once and never kept.
 
+use std::sync::LazyLock;
+
 use nexus_base::clock::Timestamp;
 use nexus_base::file::FileError;
 use nexus_base::redact::mask;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use crate::account::{Account, Kind};
 use crate::folder::CredentialFolder;
@@ -19,7 +21,19 @@ const MAX_VARIABLES: usize = 4_096;
 /// Longest value looked at.
 const MAX_VALUE_LEN: usize = 64 * 1024;
 
+/// What gives secrets away, as it stands in `scan.json`.
+#[derive(Debug, Default, Deserialize)]
+#[serde(bound(deserialize = "'de: 'static"))]
+struct Signs {
+    known: Vec<Known>,
+    /// How values give their service away: their beginning, the service, the kind.
+    value_prefixes: Vec<(&'static str, &'static str, Kind)>,
+    /// Words in a variable's name that give its service away.
+    name_hints: Vec<(&'static str, &'static str)>,
+}
+
 /// A variable whose meaning is known.
+#[derive(Debug, Deserialize)]
 struct Known {
     variable: &'static str,
     service: &'static str,
@@ -27,73 +41,9 @@ struct Known {
     is_model_provider: bool,
 }
 
-const fn model(variable: &'static str, service: &'static str) -> Known {
-    Known { variable, service, kind: Kind::ApiKey, is_model_provider: true }
-}
-
-const fn key(variable: &'static str, service: &'static str) -> Known {
-    Known { variable, service, kind: Kind::ApiKey, is_model_provider: false }
-}
-
-const fn token(variable: &'static str, service: &'static str) -> Known {
-    Known { variable, service, kind: Kind::Token, is_model_provider: false }
-}
-
-const KNOWN: &[Known] = &[
-    model("ANTHROPIC_API_KEY", "anthropic"),
-    model("OPENAI_API_KEY", "openai"),
-    model("GEMINI_API_KEY", "gemini"),
-    model("GOOGLE_API_KEY", "gemini"),
-    model("GOOGLE_GENERATIVE_AI_API_KEY", "gemini"),
-    model("OPENROUTER_API_KEY", "openrouter"),
-    model("GROQ_API_KEY", "groq"),
-    model("MISTRAL_API_KEY", "mistral"),
-    model("DEEPSEEK_API_KEY", "deepseek"),
-    model("XAI_API_KEY", "xai"),
-    key("BRAVE_API_KEY", "brave-search"),
-    key("BRAVE_SEARCH_API_KEY", "brave-search"),
-    key("FIRECRAWL_API_KEY", "firecrawl"),
-    key("ELEVENLABS_API_KEY", "elevenlabs"),
-    token("APIFY_API_TOKEN", "apify"),
-    token("GITHUB_TOKEN", "github"),
-    token("GH_TOKEN", "github"),
-    token("GITLAB_TOKEN", "gitlab"),
-    token("DISCORD_BOT_TOKEN", "discord"),
-    token("SLACK_BOT_TOKEN", "slack"),
-    token("HF_TOKEN", "huggingface"),
-];
-
-/// How values give their service away.
-const VALUE_PREFIXES: &[(&str, &str, Kind)] = &[
-    ("sk-ant-", "anthropic", Kind::ApiKey),
-    ("sk-or-", "openrouter", Kind::ApiKey),
-    ("sk-", "openai", Kind::ApiKey),
-    ("xoxb-", "slack", Kind::Token),
-    ("xoxa-", "slack", Kind::Token),
-    ("xoxp-", "slack", Kind::Token),
-    ("xoxr-", "slack", Kind::Token),
-    ("xoxs-", "slack", Kind::Token),
-    ("ghp_", "github", Kind::Token),
-    ("gho_", "github", Kind::Token),
-    ("github_pat_", "github", Kind::Token),
-    ("AIza", "gemini", Kind::ApiKey),
-];
-
-/// Words in a variable's name that give its service away.
-const NAME_HINTS: &[(&str, &str)] = &[
-    ("ANTHROPIC", "anthropic"),
-    ("CLAUDE", "anthropic"),
-    ("OPENAI", "openai"),
-    ("GEMINI", "gemini"),
-    ("BRAVE", "brave-search"),
-    ("GITHUB", "github"),
-    ("GITLAB", "gitlab"),
-    ("DISCORD", "discord"),
-    ("SLACK", "slack"),
-    ("FIRECRAWL", "firecrawl"),
-    ("APIFY", "apify"),
-    ("ELEVENLABS", "elevenlabs"),
-];
+// Tests know its rows; a damaged build would find nothing, not panic.
+static SIGNS: LazyLock<Signs> =
+    LazyLock::new(|| serde_json::from_str(include_str!("scan.json")).unwrap_or_default());
 
 /// How hard to look.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -147,7 +97,7 @@ impl Findings {
     /// Keeps only variables of model providers.
     pub(crate) fn of_model_providers(mut self) -> Self {
         let is_model = |finding: &Finding| {
-            KNOWN.iter().any(|known| known.is_model_provider && known.variable == finding.variable)
+            SIGNS.known.iter().any(|known| known.is_model_provider && known.variable == finding.variable)
         };
         self.findings.retain(is_model);
         self
@@ -220,18 +170,19 @@ fn classify(variable: &str, value: &str, depth: Depth) -> Option<Finding> {
         known,
         imported: false,
     };
-    if let Some(known) = KNOWN.iter().find(|known| known.variable == variable) {
+    if let Some(known) = SIGNS.known.iter().find(|known| known.variable == variable) {
         return Some(finding(known.service, known.kind.clone(), true));
     }
     if depth == Depth::Known || value.len() < MIN_VALUE_LEN || is_path_like(value) || is_ours(variable) {
         return None;
     }
-    let by_value = VALUE_PREFIXES.iter().find(|(prefix, ..)| is_key_with(prefix, value));
+    let by_value = SIGNS.value_prefixes.iter().find(|(prefix, ..)| is_key_with(prefix, value));
     if let Some((_, service, kind)) = by_value {
         return Some(finding(service, kind.clone(), true));
     }
     let kind = kind_of_name(variable)?;
-    if let Some((_, service)) = NAME_HINTS.iter().find(|(hint, _)| words(variable).any(|word| word == *hint))
+    if let Some((_, service)) =
+        SIGNS.name_hints.iter().find(|(hint, _)| words(variable).any(|word| word == *hint))
     {
         return Some(finding(service, kind, true));
     }

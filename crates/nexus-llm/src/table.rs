@@ -1,6 +1,7 @@
 //! What is known of models: how much they take in and what they cost. Configuration overrides it.
 
 use std::collections::BTreeMap;
+use std::sync::LazyLock;
 
 use serde::Deserialize;
 use serde_json::{Map, Value};
@@ -36,17 +37,10 @@ pub struct ModelFacts {
     pub prices: Option<Prices>,
 }
 
-/// Thousandths of a dollar per million tokens, which is how providers quote.
-const fn row(name: &'static str, context: u64, input: u64, output: u64, cache_read: u64) -> Row {
-    Row { name, context, input, output, cache_read, cache_write: input }
-}
-
-/// Anthropic reads for a tenth and writes for five quarters.
-const fn claude(name: &'static str, input: u64, output: u64) -> Row {
-    Row { name, context: 200_000, input, output, cache_read: input / 10, cache_write: input * 5 / 4 }
-}
-
+/// One row of `models.json`: prices in thousandths of a dollar per million tokens, which is how providers quote.
+#[derive(Debug, Deserialize)]
 struct Row {
+    /// The longest name that a model's name begins with counts.
     name: &'static str,
     context: u64,
     input: u64,
@@ -55,39 +49,9 @@ struct Row {
     cache_write: u64,
 }
 
-/// The longest name that a model's name begins with counts.
-const ROWS: &[Row] = &[
-    claude("claude-opus-4-5", 5_000, 25_000),
-    claude("claude-opus-4", 15_000, 75_000),
-    claude("claude-opus", 5_000, 25_000),
-    claude("claude-sonnet", 3_000, 15_000),
-    claude("claude-haiku", 1_000, 5_000),
-    claude("claude-3-opus", 15_000, 75_000),
-    claude("claude-3-5-haiku", 800, 4_000),
-    claude("claude-3-haiku", 250, 1_250),
-    claude("claude-3", 3_000, 15_000),
-    claude("claude", 3_000, 15_000),
-    row("gpt-5", 400_000, 1_250, 10_000, 125),
-    row("gpt-5-mini", 400_000, 250, 2_000, 25),
-    row("gpt-5-nano", 400_000, 50, 400, 5),
-    row("gpt-4.1", 1_047_576, 2_000, 8_000, 500),
-    row("gpt-4.1-mini", 1_047_576, 400, 1_600, 100),
-    row("gpt-4.1-nano", 1_047_576, 100, 400, 25),
-    row("gpt-4o", 128_000, 2_500, 10_000, 1_250),
-    row("gpt-4o-mini", 128_000, 150, 600, 75),
-    row("o1", 200_000, 15_000, 60_000, 7_500),
-    row("o3", 200_000, 2_000, 8_000, 500),
-    row("o3-mini", 200_000, 1_100, 4_400, 550),
-    row("o4-mini", 200_000, 1_100, 4_400, 275),
-    row("gemini-2.5-pro", 1_048_576, 1_250, 10_000, 310),
-    row("gemini-2.5-flash", 1_048_576, 300, 2_500, 75),
-    row("gemini-2.5-flash-lite", 1_048_576, 100, 400, 25),
-    row("deepseek", 128_000, 280, 420, 28),
-    row("grok-4", 256_000, 3_000, 15_000, 750),
-    row("mistral-large", 128_000, 2_000, 6_000, 2_000),
-    row("qwen-plus", 131_072, 400, 1_200, 160),
-    row("llama-3.3-70b", 131_072, 590, 790, 590),
-];
+// Tests know its rows; a damaged build would know no model, not panic.
+static ROWS: LazyLock<Vec<Row>> =
+    LazyLock::new(|| serde_json::from_str(include_str!("models.json")).unwrap_or_default());
 
 /// What configuration says of one model, under `models.table.{model}`.
 #[derive(Debug, Clone, Default, PartialEq, Deserialize)]

@@ -1,12 +1,7 @@
 //! What each harness has to find in a folder: which files, and what in them.
 
 mod agents;
-mod claude_code;
-mod codex;
-mod cursor;
-mod gemini;
-mod opencode;
-mod qwen;
+mod harnesses;
 
 use std::path::PathBuf;
 
@@ -55,12 +50,12 @@ impl Wanted {
 pub(crate) fn wanted(harness: Harness, ground: &Ground) -> Result<Vec<Wanted>, BindingError> {
     let mut all = vec![Wanted::block("AGENTS.md", ground.agents_block())];
     all.extend(match harness {
-        Harness::ClaudeCode => claude_code::wanted(ground),
-        Harness::Codex => codex::wanted(ground),
-        Harness::Cursor => cursor::wanted(ground),
-        Harness::OpenCode => opencode::wanted(ground),
-        Harness::Gemini => gemini::wanted(ground),
-        Harness::Qwen => qwen::wanted(ground),
+        Harness::ClaudeCode => harnesses::claude_code(ground),
+        Harness::Codex => harnesses::codex(ground),
+        Harness::Cursor => harnesses::cursor(ground),
+        Harness::OpenCode => harnesses::opencode(ground),
+        Harness::Gemini => harnesses::gemini(ground),
+        Harness::Qwen => harnesses::qwen(ground),
     });
     all.extend(agents::skills(harness, ground)?);
     Ok(all)

@@ -3,10 +3,11 @@
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
-use serde_json::{Map, Value, json};
+use serde_json::{Map, Value};
 
 /// How a file holds the secret.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
 pub enum FileFormat {
     /// The whole file, white space at its ends left out.
     Text,
@@ -16,7 +17,12 @@ pub enum FileFormat {
 
 /// The place of one secret.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(from = "Map<String, Value>", into = "Map<String, Value>")]
+#[serde(
+    from = "Map<String, Value>",
+    tag = "provider",
+    rename_all = "lowercase",
+    rename_all_fields = "camelCase"
+)]
 pub enum Storage {
     /// An environment variable of the daemon.
     Env {
@@ -30,6 +36,7 @@ pub enum Storage {
         /// How it holds the secret.
         format: FileFormat,
         /// Dotted path inside JSON.
+        #[serde(skip_serializing_if = "Option::is_none")]
         json_path: Option<String>,
     },
     /// The platform's keychain, asked through its own tool.
@@ -37,8 +44,10 @@ pub enum Storage {
         /// The entry's service.
         service: String,
         /// The entry's account, where one is needed.
+        #[serde(skip_serializing_if = "Option::is_none")]
         account: Option<String>,
         /// Dotted path inside the entry, when it is JSON.
+        #[serde(skip_serializing_if = "Option::is_none")]
         json_path: Option<String>,
     },
     /// A command of the owner's that prints the secret. No shell is involved.
@@ -46,9 +55,11 @@ pub enum Storage {
         /// Program and arguments.
         command: Vec<String>,
         /// Dotted path inside its output, when that is JSON.
+        #[serde(skip_serializing_if = "Option::is_none")]
         json_path: Option<String>,
     },
     /// A field in 1Password, asked through its own tool.
+    #[serde(rename = "1password")]
     OnePassword { vault: String, item: String, field: String },
     /// A file beside the account that only a key outside the workspace opens.
     Sealed {
@@ -56,6 +67,7 @@ pub enum Storage {
         file: String,
     },
     /// A place that this version does not open.
+    #[serde(untagged)]
     Other(Map<String, Value>),
 }
 
@@ -174,61 +186,10 @@ impl From<Map<String, Value>> for Storage {
     }
 }
 
-impl From<Storage> for Map<String, Value> {
-    fn from(storage: Storage) -> Self {
-        let mut fields = Self::new();
-        match storage {
-            Storage::Other(fields) => return fields,
-            Storage::Env { var } => {
-                fields.insert("provider".into(), json!("env"));
-                fields.insert("var".into(), json!(var));
-            }
-            Storage::File { path, format, json_path } => {
-                fields.insert("provider".into(), json!("file"));
-                fields.insert("path".into(), json!(path));
-                let format = match format {
-                    FileFormat::Text => "text",
-                    FileFormat::Json => "json",
-                };
-                fields.insert("format".into(), json!(format));
-                put_json_path(&mut fields, json_path);
-            }
-            Storage::Keychain { service, account, json_path } => {
-                fields.insert("provider".into(), json!("keychain"));
-                fields.insert("service".into(), json!(service));
-                if let Some(account) = account {
-                    fields.insert("account".into(), json!(account));
-                }
-                put_json_path(&mut fields, json_path);
-            }
-            Storage::External { command, json_path } => {
-                fields.insert("provider".into(), json!("external"));
-                fields.insert("command".into(), json!(command));
-                put_json_path(&mut fields, json_path);
-            }
-            Storage::OnePassword { vault, item, field } => {
-                fields.insert("provider".into(), json!("1password"));
-                fields.insert("vault".into(), json!(vault));
-                fields.insert("item".into(), json!(item));
-                fields.insert("field".into(), json!(field));
-            }
-            Storage::Sealed { file } => {
-                fields.insert("provider".into(), json!("sealed"));
-                fields.insert("file".into(), json!(file));
-            }
-        }
-        fields
-    }
-}
-
-fn put_json_path(fields: &mut Map<String, Value>, json_path: Option<String>) {
-    if let Some(json_path) = json_path {
-        fields.insert("jsonPath".into(), json!(json_path));
-    }
-}
-
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
     use super::*;
 
     #[test]

@@ -23,6 +23,7 @@ pub enum DataLevel {
     /// Nothing.
     None,
     /// What a stranger may know.
+    #[serde(alias = "restricted")]
     Minimal,
     /// What the conversation is about.
     Contextual,

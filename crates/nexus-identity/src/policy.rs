@@ -5,6 +5,7 @@ use std::time::Duration;
 use nexus_base::clock::LocalClock;
 use nexus_base::words;
 use nexus_store::agents::ItemMode;
+use serde::Deserialize;
 
 use crate::access::Circumstances;
 use crate::permissions::{DataLevel, Names, Permissions, Terms, ToolRule};
@@ -12,6 +13,8 @@ use crate::principal::Principal;
 
 words! {
     /// What is decided.
+    #[derive(Deserialize)]
+    #[serde(rename_all = "snake_case")]
     pub enum Decision {
         /// They may.
         Allow = "allow",
@@ -62,7 +65,8 @@ pub enum Grant {
 }
 
 /// A circumstance that must hold; every part that is named must.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
+#[serde(default, deny_unknown_fields)]
 pub struct Condition {
     pub platform: Option<String>,
     /// Our account there.
@@ -83,7 +87,8 @@ pub struct Condition {
 }
 
 /// When a condition holds, by the owner's clock.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(try_from = "String")]
 pub enum Hours {
     /// Saturday and Sunday.
     Weekends,
@@ -94,6 +99,33 @@ pub enum Hours {
         /// Minute after the last.
         to: u16,
     },
+}
+
+impl TryFrom<String> for Hours {
+    type Error = String;
+
+    fn try_from(text: String) -> Result<Self, String> {
+        if text == "weekends" {
+            return Ok(Self::Weekends);
+        }
+        let between = || {
+            let (from, to) = text.split_once('-')?;
+            Some(Self::Between { from: minute(from)?, to: minute(to)? })
+        };
+        between().ok_or_else(|| format!("time {text:?} is neither weekends nor HH:MM-HH:MM"))
+    }
+}
+
+fn minute(text: &str) -> Option<u16> {
+    let (hour, minute) = text.trim().split_once(':')?;
+    let number = |text: &str, most: u16| {
+        (text.len() == 2).then(|| text.parse::<u16>().ok()).flatten().filter(|number| *number <= most)
+    };
+    match (number(hour, 24)?, number(minute, 59)?) {
+        (24, 0) => Some(24 * 60),
+        (24, _) => None,
+        (hour, minute) => Some(hour * 60 + minute),
+    }
 }
 
 impl Hours {
@@ -141,11 +173,13 @@ pub struct Routing {
 }
 
 /// A session that a policy names.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
+#[serde(default, deny_unknown_fields)]
 pub struct SessionRule {
     /// The persona that answers.
     pub persona: Option<String>,
     /// The session's label.
+    #[serde(rename = "key")]
     pub label: Option<String>,
 }
 

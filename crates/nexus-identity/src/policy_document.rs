@@ -13,7 +13,7 @@ use serde_json::Value;
 
 use crate::permissions::{DataLevel, Names, Terms};
 use crate::policy::{
-    Condition, Decision, Grant, Hours, Policy, Routing, SessionRule, StrangerRule, WhichPrincipal, built_in,
+    Condition, Decision, Grant, Policy, Routing, SessionRule, StrangerRule, WhichPrincipal, built_in,
 };
 
 /// Most policies a document may hold.
@@ -77,11 +77,11 @@ struct Written {
     _description: Option<String>,
     #[serde(default, rename = "match")]
     matching: Match,
-    effect: Effect,
+    effect: Decision,
     #[serde(default)]
     permissions: Option<WrittenPermissions>,
     #[serde(default)]
-    session: Option<WrittenSession>,
+    session: Option<SessionRule>,
     #[serde(default)]
     modifiers: WrittenModifiers,
     #[serde(default)]
@@ -100,7 +100,7 @@ struct Match {
     #[serde(default)]
     principal: WrittenPrincipal,
     #[serde(default)]
-    conditions: Vec<WrittenCondition>,
+    conditions: Vec<Condition>,
 }
 
 #[derive(Debug, Default, Deserialize)]
@@ -131,35 +131,6 @@ enum OneOrMany {
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct WrittenCondition {
-    platform: Option<String>,
-    account_id: Option<String>,
-    space_id: Option<String>,
-    container_kind: Option<String>,
-    container_id: Option<String>,
-    thread_id: Option<String>,
-    hook_id: Option<String>,
-    event_type: Option<String>,
-    time: Option<String>,
-}
-
-#[derive(Debug, Clone, Copy, Deserialize)]
-#[serde(rename_all = "snake_case")]
-enum Effect {
-    Allow,
-    Deny,
-    Ask,
-}
-
-#[derive(Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct WrittenSession {
-    persona: Option<String>,
-    key: Option<String>,
-}
-
-#[derive(Debug, Default, Deserialize)]
-#[serde(deny_unknown_fields)]
 struct WrittenModifiers {
     queue_mode: Option<QueueMode>,
     /// Milliseconds.
@@ -172,7 +143,7 @@ struct WrittenPermissions {
     #[serde(default)]
     tools: WrittenTools,
     credentials: Option<Names>,
-    data: Option<WrittenData>,
+    data: Option<DataLevel>,
 }
 
 #[derive(Debug, Default, Deserialize)]
@@ -181,16 +152,6 @@ struct WrittenTools {
     allow: Option<Names>,
     #[serde(default)]
     deny: BTreeSet<String>,
-}
-
-#[derive(Debug, Clone, Copy, Deserialize)]
-#[serde(rename_all = "snake_case")]
-enum WrittenData {
-    None,
-    #[serde(alias = "restricted")]
-    Minimal,
-    Contextual,
-    Full,
 }
 
 impl Written {
@@ -206,25 +167,15 @@ impl Written {
             Some(OneOrMany::Many(many)) => tags.extend(many.iter().cloned()),
             None => {}
         }
-        let conditions = self
-            .matching
-            .conditions
-            .into_iter()
-            .map(|condition| condition.read(&name))
-            .collect::<Result<Vec<_>, _>>()?;
         let routing = routing(&name, self.session, &self.modifiers)?;
         Ok(Policy {
             routing,
             about: self.matching.principal.about(&name)?,
             person: self.matching.principal.person_id,
             tags,
-            conditions,
+            conditions: self.matching.conditions,
             priority,
-            decision: match self.effect {
-                Effect::Allow => Decision::Allow,
-                Effect::Deny => Decision::Deny,
-                Effect::Ask => Decision::Ask,
-            },
+            decision: self.effect,
             // Allowing without saying what gives nothing but an answer, and takes nothing from others.
             grant: Grant::Fixed(self.permissions.map(WrittenPermissions::read).unwrap_or_default()),
             name,
@@ -234,11 +185,11 @@ impl Written {
 
 fn routing(
     policy: &str,
-    session: Option<WrittenSession>,
+    session: Option<SessionRule>,
     modifiers: &WrittenModifiers,
 ) -> Result<Routing, PolicyProblem> {
     let named: Vec<&String> =
-        session.iter().flat_map(|session| [&session.persona, &session.key]).flatten().collect();
+        session.iter().flat_map(|session| [&session.persona, &session.label]).flatten().collect();
     if named.iter().any(|name| name.is_empty() || name.len() > MAX_NAME_LEN) {
         return Err(problem(
             policy,
@@ -253,11 +204,7 @@ fn routing(
         let most = MAX_DELAY.as_millis();
         return Err(problem(policy, format!("modifiers.delay_response must be at most {most} milliseconds")));
     }
-    Ok(Routing {
-        session: session.map(|session| SessionRule { persona: session.persona, label: session.key }),
-        queue: modifiers.queue_mode.map(ItemMode::from),
-        delay,
-    })
+    Ok(Routing { session, queue: modifiers.queue_mode.map(ItemMode::from), delay })
 }
 
 impl WrittenPrincipal {
@@ -286,43 +233,13 @@ impl WrittenPrincipal {
     }
 }
 
-impl WrittenCondition {
-    fn read(self, policy: &str) -> Result<Condition, PolicyProblem> {
-        let time = self.time.as_deref().map(|time| {
-            hours(time)
-                .ok_or_else(|| problem(policy, format!("time {time:?} is neither weekends nor HH:MM-HH:MM")))
-        });
-        Ok(Condition {
-            platform: self.platform,
-            account_id: self.account_id,
-            space_id: self.space_id,
-            container_kind: self.container_kind,
-            container_id: self.container_id,
-            thread_id: self.thread_id,
-            hook_id: self.hook_id,
-            event_type: self.event_type,
-            time: time.transpose()?,
-        })
-    }
-}
-
 impl WrittenPermissions {
     fn read(self) -> Terms {
         let allow = self.tools.allow.map(|names| match names {
             Names::All => Names::All,
             Names::Only(names) => Names::Only(tools_named(names)),
         });
-        Terms {
-            allow,
-            deny: tools_named(self.tools.deny),
-            credentials: self.credentials,
-            data: self.data.map(|level| match level {
-                WrittenData::None => DataLevel::None,
-                WrittenData::Minimal => DataLevel::Minimal,
-                WrittenData::Contextual => DataLevel::Contextual,
-                WrittenData::Full => DataLevel::Full,
-            }),
-        }
+        Terms { allow, deny: tools_named(self.tools.deny), credentials: self.credentials, data: self.data }
     }
 }
 
@@ -334,26 +251,6 @@ fn tools_named(names: BTreeSet<String>) -> BTreeSet<String> {
             None => vec![name],
         });
     expanded.collect()
-}
-
-fn hours(text: &str) -> Option<Hours> {
-    if text == "weekends" {
-        return Some(Hours::Weekends);
-    }
-    let (from, to) = text.split_once('-')?;
-    Some(Hours::Between { from: minute(from)?, to: minute(to)? })
-}
-
-fn minute(text: &str) -> Option<u16> {
-    let (hour, minute) = text.trim().split_once(':')?;
-    let number = |text: &str, most: u16| {
-        (text.len() == 2).then(|| text.parse::<u16>().ok()).flatten().filter(|number| *number <= most)
-    };
-    match (number(hour, 24)?, number(minute, 59)?) {
-        (24, 0) => Some(24 * 60),
-        (24, _) => None,
-        (hour, minute) => Some(hour * 60 + minute),
-    }
 }
 
 fn problem(which: &str, reason: String) -> PolicyProblem {

@@ -9,13 +9,12 @@ mod estimate;
 pub mod history;
 pub mod ports;
 mod prompt;
-mod sent;
 mod turn;
 
 pub use budget::Limits;
 pub use compaction::{AskedToCompact, Compacted, Shortened, Window};
 pub use context::{ContextRecord, SizedCount};
 pub use estimate::Calibration;
+pub use history::SentPart;
 pub use prompt::{Assignment, PromptPart, Prompts, RoleSection, SystemPrompt};
-pub use sent::SentPart;
 pub use turn::{Agent, AgentParts, End, TurnInput, TurnOutcome};

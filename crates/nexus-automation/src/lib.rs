@@ -4,9 +4,7 @@
 //! where in a request a hook point lies, and what a handler needs from the rest of the daemon, is the
 //! runtime's business.
 
-mod active;
 mod circuit;
-mod handler;
 pub mod home;
 mod hook_point;
 mod occasion;
@@ -23,14 +21,14 @@ mod shipped;
 mod triggers;
 mod verdict;
 
-pub use active::{ActiveAutomations, load_active};
-pub use handler::{Handler, Run, RunError};
 pub use hook_point::HookPoint;
 pub use occasion::{EventFacts, OWN_SESSIONS, Occasion, PrincipalFacts};
+pub use ports::{Handler, Run, RunError};
 pub use program::{Program, ProgramError, Programs, inspect, wants_network};
 pub use quiet::Quiet;
 pub use reflection::{Happened, Reflection};
 pub use register::{RegisterError, Registration, check, register};
+pub use registry::{ActiveAutomations, load_active};
 pub use runner::{Handled, Merged, Ran, Reflect, Runner, RunnerParts, Tried, Watch};
 pub use seed::{SEED_STEPS, SeedError, SeedReport, seed};
 pub use shipped::{

@@ -20,8 +20,8 @@ use serde::Serialize;
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 
-use crate::handler::{Handler, Run, RunError};
 use crate::home::Home;
+use crate::ports::{Handler, Run, RunError};
 use crate::verdict::Verdict;
 
 /// Largest program.

@@ -3,7 +3,6 @@
 //! Whatever an automation does, whoever reached the hook point goes on: errors, panics and timeouts end in
 //! the automation's own row and nowhere else.
 
-mod merged;
 mod one;
 
 use std::collections::HashMap;
@@ -18,15 +17,15 @@ use nexus_store::runtime::{Automation, InvocationOutcome};
 use nexus_store::{Runtime, Store, StoreError};
 use tokio::sync::Semaphore;
 
-use crate::active::load_active;
-use crate::handler::Handler;
 use crate::hook_point::HookPoint;
 use crate::occasion::Occasion;
+use crate::ports::Handler;
+use crate::registry::load_active;
 use crate::registry::{Entry, Registry};
 use crate::verdict::Verdict;
 
-pub use self::merged::{Handled, Merged};
 pub use self::one::Tried;
+pub use self::one::{Handled, Merged};
 
 /// Automations nobody waits for that run at the same time; more wait for a place.
 const DETACHED_AT_ONCE: usize = 8;

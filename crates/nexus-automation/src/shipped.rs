@@ -1,21 +1,25 @@
 //! The four automations that come with Nexus.
+//! boot-md: sends the owner's BOOT.md to the assistant when the daemon is ready.
 
-mod boot_md;
 mod command_logger;
 mod episodes;
 mod reader;
 mod writer;
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Duration;
 
+use async_trait::async_trait;
+use nexus_base::file;
 use nexus_store::runtime::{AutomationMode, NewAutomation};
 use nexus_workspace::Layout;
 use serde_json::json;
 
 use crate::hook_point::HookPoint;
+use crate::ports::{Handler, Run, RunError, Speak};
+use crate::verdict::Verdict;
 
-pub use self::boot_md::BootMd;
 pub use self::command_logger::CommandLogger;
 pub use self::episodes::{Episode, Tell};
 pub use self::reader::{MEMORY_CONTEXT, Reader, view};
@@ -112,4 +116,56 @@ impl Shipped {
 /// Returns a path as rows and files carry it: from the root, so that a workspace can be moved.
 pub(crate) fn relative(layout: &Layout, path: &Path) -> String {
     path.strip_prefix(layout.root()).unwrap_or(path).display().to_string()
+}
+
+/// Largest BOOT.md.
+const MAX_SIZE: u64 = 64 * 1024;
+
+/// Sends BOOT.md.
+pub struct BootMd {
+    path: PathBuf,
+    speak: Arc<dyn Speak>,
+    /// Whether the owner vouched for this workspace; a copied one brings somebody else's words.
+    is_trusted: Box<dyn Fn() -> bool + Send + Sync>,
+}
+
+impl std::fmt::Debug for BootMd {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter.debug_struct("BootMd").field("path", &self.path).finish_non_exhaustive()
+    }
+}
+
+impl BootMd {
+    /// Sends the BOOT.md of a workspace, while it is trusted.
+    pub fn new(
+        layout: &Layout,
+        speak: Arc<dyn Speak>,
+        is_trusted: Box<dyn Fn() -> bool + Send + Sync>,
+    ) -> Self {
+        Self { path: layout.boot_md(), speak, is_trusted }
+    }
+}
+
+#[async_trait]
+impl Handler for BootMd {
+    async fn run(&self, run: &Run) -> Result<Verdict, RunError> {
+        let nothing = |why: &str| Ok(Verdict { note: Some(json!(why)), ..Verdict::default() });
+        let is_file = std::fs::symlink_metadata(&self.path).map(|found| found.is_file());
+        match is_file {
+            Ok(true) => {}
+            Ok(false) => return Err(RunError(format!("{} is not a regular file", self.path.display()))),
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => return nothing("no BOOT.md"),
+            Err(error) => return Err(RunError(format!("{}: {error}", self.path.display()))),
+        }
+        if !(self.is_trusted)() {
+            return nothing("the workspace is not trusted");
+        }
+        let text = file::read_text(&self.path, MAX_SIZE)
+            .map_err(|error| RunError(format!("{error}: {}", error.source)))?;
+        if text.trim().is_empty() {
+            return nothing("BOOT.md is empty");
+        }
+        self.speak.say(&format!("boot:{}", run.invocation), &text).await?;
+        Ok(Verdict { fired: true, ..Verdict::default() })
+    }
 }

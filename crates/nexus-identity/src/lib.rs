@@ -4,7 +4,6 @@
 
 mod access;
 mod approval;
-mod owner;
 mod permissions;
 mod policy;
 mod policy_document;
@@ -14,7 +13,6 @@ mod token;
 
 pub use access::{Access, Circumstances, Operation, Verdict};
 pub use approval::{ApprovalError, Approvals, Ask, Asked, Consent, Kind, Lasting};
-pub use owner::{SeededOwner, seed_owner};
 pub use permissions::{DataLevel, Names, Permissions, Terms, ToolRule};
 pub use policy::{
     Condition, Decision, Evaluation, Grant, Hours, Policy, Routing, SessionRule, StrangerRule,
@@ -22,5 +20,6 @@ pub use policy::{
 };
 pub use policy_document::{PolicyProblem, with_document};
 pub use principal::{Principal, Source};
+pub use principal::{SeededOwner, seed_owner};
 pub use scope::{ScopeError, Scopes};
 pub use token::{Holder, Made, NewTokenRequest, TokenError, Tokens, hash_of};

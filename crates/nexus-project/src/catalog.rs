@@ -1,7 +1,6 @@
 //! The catalog: nine roles, five skills and the words they share, embedded and checked. What a role
 //! may not do is settled here; how a harness enforces it is for others.
 
-mod capability;
 pub(crate) mod macros;
 mod package;
 mod validate;
@@ -16,10 +15,10 @@ use std::collections::BTreeMap;
 use nexus_base::words;
 use serde::Deserialize;
 
-pub(crate) use capability::{FILE_CLASSES, SHELL_CLASSES};
-pub use capability::{LEAD_ONLY, denied_tools, effective};
 pub use package::body_hash;
 pub use validate::{CatalogError, validate};
+pub(crate) use validate::{FILE_CLASSES, SHELL_CLASSES};
+pub use validate::{LEAD_ONLY, denied_tools, effective};
 
 words! {
     /// What a role is for.

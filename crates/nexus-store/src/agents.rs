@@ -3,11 +3,9 @@
 //! This file says what was done and what must be said. Steps that belong together commit together:
 //! a claim with its turn, a dispatch with its tool result, a finished turn with its reply.
 
-mod answered;
 mod claim;
 mod columns;
 mod compaction;
-mod context;
 mod dispatch;
 mod finish;
 mod ledger;
@@ -19,8 +17,6 @@ mod queue;
 mod redispatch;
 mod rows;
 mod session;
-mod taint;
-mod usage;
 mod view;
 
 pub use claim::{Claim, ClaimedTurn};
@@ -29,6 +25,7 @@ pub use compaction::{Compaction, NewCompaction, Past, Trim, Undone};
 pub use dispatch::{NewDispatch, NewPost};
 pub use finish::{FinishTurn, Finished, NewReply, WorkerReport};
 pub use ledger::{NewCall, NewStep};
+pub use marks::TaintedTurn;
 pub use marks::{FileMark, MarkChange};
 pub use model::{
     Admitted, Aftermath, CallRecord, CallStatus, Item, ItemKind, ItemMode, ItemOutcome, ItemStatus,
@@ -36,8 +33,7 @@ pub use model::{
     SessionRecord, TaskStatus, TurnRecord, TurnStatus, Untaken,
 };
 pub use redispatch::Redispatch;
-pub use taint::TaintedTurn;
-pub use usage::TurnUsage;
+pub use view::TurnUsage;
 pub use view::{HistoryLine, SessionRow};
 
 use crate::database::Database;

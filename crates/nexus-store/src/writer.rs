@@ -1,7 +1,6 @@
 //! The one thread that writes a database: it drains the queue, runs every waiting job in a savepoint
 //! of its own, commits once and then wakes the waiters. It also decides when to checkpoint.
 
-mod job;
 mod queue;
 
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
@@ -11,7 +10,7 @@ use std::time::Duration;
 
 use rusqlite::Connection;
 
-pub(crate) use self::job::Job;
+pub(crate) use self::queue::Job;
 use self::queue::Next;
 pub(crate) use self::queue::{Queue, Refused};
 use crate::error::StoreError;

@@ -1,23 +1,22 @@
 //! Who the agent is and whom it works for: the files onboarding writes, and the questions the
 //! runtime asks about them. Writing them is a worker's job, not this module's.
+//! Names of persona folders: lower case letters, digits and single hyphens.
+//! Front matter of identity files: `key: value` lines between two `---` lines, and no more of YAML.
 
-mod front_matter;
 mod onboarding;
-mod slug;
 
+use std::fmt;
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
 use nexus_base::file::{FileError, read_text};
 use serde::Serialize;
 
-pub use front_matter::FrontMatter;
-pub use onboarding::{Onboarding, onboarding};
-pub use slug::{MAX_SLUG_LEN, Slug};
-
 use crate::Layout;
 use crate::config::Settings;
 use crate::folder::{lies_inside, subfolders};
+
+pub use onboarding::{Onboarding, onboarding};
 
 /// A line that a file waiting to be filled in carries; its presence makes the file a template.
 pub const FILL_IN_MARKER: &str = "<!-- nexus: fill in -->";
@@ -158,4 +157,124 @@ fn read(layout: &Layout, path: &Path, limit: usize) -> Result<Option<PersonaText
 
 fn is_file_inside(path: &Path, layout: &Layout) -> bool {
     lies_inside(path, layout.state()).is_some_and(|target| target.is_file())
+}
+
+/// Longest slug, in bytes.
+pub const MAX_SLUG_LEN: usize = 64;
+
+/// A name that is safe as a folder name everywhere.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+#[serde(transparent)]
+pub struct Slug(String);
+
+impl Slug {
+    /// Makes a slug of any name: `Echo the 2nd!` becomes `echo-the-2nd`. None when nothing is left.
+    pub fn from_name(name: &str) -> Option<Self> {
+        let mut slug = String::new();
+        for character in name.chars() {
+            if slug.len() >= MAX_SLUG_LEN {
+                break;
+            }
+            if character.is_ascii_alphanumeric() {
+                slug.push(character.to_ascii_lowercase());
+            } else if !slug.is_empty() && !slug.ends_with('-') {
+                slug.push('-');
+            }
+        }
+        let length = slug.trim_end_matches('-').len();
+        slug.truncate(length);
+        (!slug.is_empty()).then_some(Self(slug))
+    }
+
+    /// Takes text that already is a slug.
+    pub fn parse(text: &str) -> Option<Self> {
+        Self::from_name(text).filter(|slug| slug.0 == text)
+    }
+
+    /// Returns the slug as text.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl Default for Slug {
+    /// Returns the slug of an agent whose name has no letter that a slug can carry.
+    fn default() -> Self {
+        Self("agent".to_owned())
+    }
+}
+
+impl fmt::Display for Slug {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str(&self.0)
+    }
+}
+
+/// Most lines looked at for the closing `---`.
+const MAX_LINES: usize = 64;
+/// Longest key or value kept, in bytes.
+const MAX_VALUE_LEN: usize = 500;
+
+/// The pairs at the head of a file, in their order.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct FrontMatter(Vec<(String, String)>);
+
+impl FrontMatter {
+    /// Splits a text into its front matter and the body after it. Never fails: what is not front
+    /// matter is body.
+    pub fn read(text: &str) -> (Self, &str) {
+        let nothing = (Self::default(), text);
+        let start = text.trim_start_matches('\u{feff}');
+        let Some(rest) = start.strip_prefix("---").and_then(|rest| rest.split_once('\n')) else {
+            return nothing;
+        };
+        if !rest.0.trim().is_empty() {
+            return nothing;
+        }
+        let mut pairs = Vec::new();
+        let mut position = 0;
+        for line in rest.1.split_inclusive('\n').take(MAX_LINES) {
+            position += line.len();
+            let line = line.trim_end();
+            if line == "---" {
+                return (Self(pairs), &rest.1[position..]);
+            }
+            // Indented lines belong to nested YAML, which no identity file needs.
+            if line.starts_with([' ', '\t', '#', '-']) {
+                continue;
+            }
+            if let Some((key, value)) = line.split_once(':') {
+                pairs.push((shorten(key.trim()).to_lowercase(), shorten(unquote(value.trim())).to_owned()));
+            }
+        }
+        nothing
+    }
+
+    /// Returns a value that was given and is not empty.
+    pub fn get(&self, key: &str) -> Option<&str> {
+        self.0.iter().find(|(name, value)| name == key && !value.is_empty()).map(|(_, value)| value.as_str())
+    }
+
+    /// Goes through the pairs in their order.
+    pub fn iter(&self) -> impl Iterator<Item = (&str, &str)> {
+        self.0.iter().map(|(key, value)| (key.as_str(), value.as_str()))
+    }
+
+    /// Tells whether there are no pairs.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+}
+
+fn unquote(value: &str) -> &str {
+    for quote in ['"', '\''] {
+        if let Some(inner) = value.strip_prefix(quote).and_then(|rest| rest.strip_suffix(quote)) {
+            return inner.trim();
+        }
+    }
+    value
+}
+
+fn shorten(text: &str) -> &str {
+    &text[..text.floor_char_boundary(MAX_VALUE_LEN)]
 }

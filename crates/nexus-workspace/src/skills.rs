@@ -2,19 +2,29 @@
 //!
 //! Nothing of a skill is ever run here. What it says of itself is read, what it brings is listed,
 //! hashed and looked at, and whether its owner accepted exactly that is recorded outside the workspace.
+//! The skills agents are told about: only those accepted as they are.
+//!
+//! Asked at every turn, so contents are hashed again only when a file's size, time or rights changed.
 
 mod consent;
 mod head;
 mod inspect;
 mod manifest;
-mod offered;
 mod standing;
 mod suspicion;
 
-use nexus_base::file::{self, FileError};
+use std::collections::HashMap;
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
+use std::sync::{Mutex, PoisonError};
 
+use nexus_base::file::{self, FileError};
+use sha2::{Digest, Sha256};
+
+use self::inspect::listed;
 use crate::Layout;
 use crate::folder::{lies_inside, subfolders};
+use crate::trust::TrustFolder;
 
 pub use consent::{Consent, accept, consent};
 pub use head::{Requirements, SkillHead, SkillKind};
@@ -22,7 +32,6 @@ pub use inspect::{FileKind, Inspection, SkillFile, inspect};
 pub use manifest::{
     Capability, Entry, Manifest, Surroundings, UsageError, manifest, note_use, write_manifest,
 };
-pub use offered::OfferedSkills;
 pub use standing::{CredentialState, Standing};
 pub use suspicion::Suspicion;
 
@@ -52,4 +61,66 @@ pub fn read(layout: &Layout, name: &str) -> Result<Option<String>, FileError> {
         return Ok(None);
     }
     file::read_text(&layout.skills().join(name).join("SKILL.md"), MAX_TEXT_SIZE).map(Some)
+}
+
+/// Tells which skills may be offered.
+#[derive(Debug)]
+pub struct OfferedSkills {
+    layout: Layout,
+    trust: TrustFolder,
+    known: Mutex<HashMap<String, (Vec<u8>, Inspection)>>,
+}
+
+impl OfferedSkills {
+    /// Watches the skills of a workspace.
+    pub fn new(layout: Layout, trust: TrustFolder) -> Self {
+        Self { layout, trust, known: Mutex::default() }
+    }
+
+    /// Lists the names of skills that were accepted as they are, sorted. One that cannot be looked at is
+    /// not offered.
+    ///
+    /// # Errors
+    /// The folder of skills exists but cannot be listed.
+    pub fn names(&self) -> Result<Vec<String>, FileError> {
+        let mut names = names(&self.layout)?;
+        names.retain(|name| self.is_accepted(name));
+        Ok(names)
+    }
+
+    fn is_accepted(&self, name: &str) -> bool {
+        let folder = self.layout.skills().join(name);
+        let Ok(print) = outline(&folder) else { return false };
+        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        let same = known.get(name).filter(|(before, _)| *before == print).map(|(_, found)| found.clone());
+        let inspection = match same {
+            Some(found) => found,
+            None => {
+                let Ok(found) = inspect(&folder) else { return false };
+                known.insert(name.to_owned(), (print, found.clone()));
+                found
+            }
+        };
+        consent(&self.trust, &self.layout, name, &inspection).is_given()
+    }
+}
+
+/// Returns what changes whenever a file of the skill does. The time of the last change of status is part
+/// of it, which no program can set back.
+fn outline(folder: &Path) -> Result<Vec<u8>, FileError> {
+    let mut hash = Sha256::new();
+    for path in listed(folder)? {
+        let full = folder.join(&path);
+        let found =
+            std::fs::symlink_metadata(&full).map_err(|error| FileError::new("looking at", &full, error))?;
+        hash.update(path.as_bytes());
+        hash.update([0]);
+        for number in [found.len(), found.ino(), u64::from(found.mode())] {
+            hash.update(number.to_le_bytes());
+        }
+        for number in [found.mtime(), found.mtime_nsec(), found.ctime(), found.ctime_nsec()] {
+            hash.update(number.to_le_bytes());
+        }
+    }
+    Ok(hash.finalize().to_vec())
 }

@@ -11,7 +11,7 @@ use nexus_base::file::{self, FileError};
 use nexus_base::redact::Redactor;
 use serde_json::{Value, json};
 
-use crate::handler::{Handler, Run, RunError};
+use crate::ports::{Handler, Run, RunError};
 use crate::verdict::Verdict;
 
 /// Bytes after which a new file is begun.

@@ -12,9 +12,9 @@ use nexus_memory::{ItemId, Memory, Provenance, RecallRequest, Recalled, Viewer};
 use nexus_workspace::Layout;
 use serde_json::{Value, json};
 
-use crate::handler::{Handler, Run, RunError};
 use crate::home::Home;
 use crate::ports::{Ask, Purpose, Think};
+use crate::ports::{Handler, Run, RunError};
 use crate::reflection::{Happened, Reflection};
 use crate::verdict::{Cost, Verdict};
 

@@ -18,9 +18,9 @@ use nexus_store::{Store, TOMBSTONE};
 use nexus_workspace::Layout;
 use serde_json::{Value, json};
 
-use crate::handler::{Handler, Run, RunError};
 use crate::home::Home;
 use crate::ports::{Ask, Learn, Purpose, Think, Thought};
+use crate::ports::{Handler, Run, RunError};
 use crate::quiet::Quiet;
 use crate::reflection::{Happened, Reflection};
 use crate::verdict::{Cost, Verdict};

@@ -1,7 +1,7 @@
 //! Puts the requests of a skill's text into words: what to call where the harness has something for it, and
 //! what to do instead where it has not.
 
-use super::documents::is_ours;
+use super::is_ours;
 use crate::catalog::{Catalog, CatalogError, macros};
 use crate::harness::HarnessId;
 

@@ -6,12 +6,11 @@ use nexus_base::failpoint;
 use nexus_base::id::{QueueItemId, RequestId, SessionLabel, ToolCallId, TurnId, new_ulid};
 use rusqlite::{Connection, OptionalExtension, params};
 
-use super::Agents;
 use super::columns::{ItemFacts, SessionSettings, UNTRUSTED};
 use super::model::{
     Aftermath, ItemKind, ItemMode, ItemOutcome, NewItem, Reported, SessionRecord, TaskStatus,
 };
-use super::{ledger, queue, rows, session, taint};
+use super::{Agents, ledger, marks, queue, rows, session};
 use crate::error::StoreError;
 use crate::writer::Sync;
 
@@ -245,7 +244,7 @@ pub(super) fn report(
         ("status", status.as_str().to_owned()),
     ];
     // What a worker read is in what it reports, however it words it.
-    facts.extend(taint::of_session(connection, &worker.label)?.map(|taint| (UNTRUSTED, taint)));
+    facts.extend(marks::of_session(connection, &worker.label)?.map(|taint| (UNTRUSTED, taint)));
     let item = NewItem {
         id,
         session: parent.clone(),

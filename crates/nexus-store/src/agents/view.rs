@@ -1,13 +1,14 @@
 //! What people look at: a session's lines, the list of sessions, the turns of a request.
+//! What turns used, summed up: the truth about tokens, since every turn that ends is written here.
 
 use nexus_base::clock::Timestamp;
 use nexus_base::id::{MessageId, OutboxId, RequestId, SessionLabel, TurnId};
 use rusqlite::{Connection, params};
 
-use super::Agents;
 use super::model::{Item, OutboxState, SessionRecord};
-use super::rows;
+use super::{Agents, rows};
 use crate::error::StoreError;
+use crate::words::count;
 
 /// One line of a conversation; `state` is none for the person's own words.
 #[derive(Debug, Clone)]
@@ -170,4 +171,52 @@ pub(super) fn chat_history(
         .collect::<rusqlite::Result<_>>()?;
     lines.reverse();
     Ok(lines)
+}
+
+/// What turns of one day used, by provider and model.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TurnUsage {
+    /// The day, `YYYY-MM-DD` in this machine's time zone.
+    pub day: String,
+    pub provider: String,
+    pub model: String,
+    pub turns: u64,
+    /// Tokens sent.
+    pub input_tokens: u64,
+    /// Tokens produced.
+    pub output_tokens: u64,
+    /// Tokens from the provider's cache.
+    pub cached_input_tokens: u64,
+}
+
+impl Agents {
+    /// Sums up turns that began at `since` or later, oldest day first.
+    ///
+    /// # Errors
+    /// The database cannot be read.
+    pub async fn turn_usage(&self, since: Timestamp) -> Result<Vec<TurnUsage>, StoreError> {
+        self.database
+            .read(move |connection| {
+                let mut statement = connection.prepare_cached(
+                    "SELECT strftime('%Y-%m-%d', started_at / 1000, 'unixepoch', 'localtime') AS day,
+                            coalesce(provider, '') AS provider, model, count(*), sum(input_tokens + cache_write_tokens),
+                            sum(output_tokens), sum(cached_input_tokens)
+                     FROM turns WHERE started_at >= ?1 AND model IS NOT NULL
+                     GROUP BY day, provider, model ORDER BY day, provider, model",
+                )?;
+                let rows = statement.query_map([since.as_millis()], |row| {
+                    Ok(TurnUsage {
+                        day: row.get(0)?,
+                        provider: row.get(1)?,
+                        model: row.get(2)?,
+                        turns: count(row, 3)?,
+                        input_tokens: count(row, 4)?,
+                        output_tokens: count(row, 5)?,
+                        cached_input_tokens: count(row, 6)?,
+                    })
+                })?;
+                Ok(rows.collect::<rusqlite::Result<_>>()?)
+            })
+            .await
+    }
 }

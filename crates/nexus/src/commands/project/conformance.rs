@@ -10,7 +10,7 @@ use nexus_project::conformance::{
 };
 use serde_json::json;
 
-use super::layout::paragraph;
+use super::paragraph;
 use crate::failure::{Exit, Failure, Outcome};
 use crate::output::{self, Format};
 use nexus_base::error::chain;

@@ -4,8 +4,8 @@ use nexus_base::clock::Timestamp;
 use nexus_project::{Project, Tool};
 use serde_json::{Value, json};
 
-use super::layout::{paragraph, room};
 use super::{ask, graph, owner, text};
+use super::{paragraph, room};
 use crate::failure::Outcome;
 use crate::output::{self, Format};
 

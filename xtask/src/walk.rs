@@ -17,6 +17,9 @@ const MAX_FILES: usize = 45;
 const MAX_CHANGES: usize = 15;
 /// The crate that stages reach down to and come back from; a reader may leave it closed.
 const STORE: &str = "nexus-store";
+/// Crates that are at work on a message before it has a request.
+const TAKE_IN: [&str; 5] =
+    ["nexus_server", "nexus_operations", "nexus_runtime", "nexus_pipeline", "nexus_store"];
 /// The line before the block in ARCHITECTURE.md.
 const MARK: &str = "<!-- written by `cargo xtask walk --write`; a test compares the names -->\n";
 
@@ -101,13 +104,21 @@ fn walk(binary: PathBuf) -> Result<Vec<Passed>> {
     daemon.stop();
     let log = workspace.file("state/logs/nex.log");
     let lines = log[before..].lines().filter_map(|line| serde_json::from_str(line).ok());
-    Ok(first_passes(lines.filter(|line| belongs(line, &request))))
+    let mut is_stored = false;
+    Ok(first_passes(lines.filter(|line| belongs(line, &request, &mut is_stored))))
 }
 
-/// Tells whether a line is this message's: before it has a request, it is the only one there is.
-fn belongs(line: &Value, request: &str) -> bool {
-    let is = |name: &str, wanted: &str| line[name].as_str().is_none_or(|found| found == wanted);
-    is("request", request) && is("session", "chat:walk")
+/// Tells whether a line is this message's. It has its request from the moment it is stored; before that, whatever takes
+/// messages in is at work on this one, because there is no other.
+fn belongs(line: &Value, request: &str, is_stored: &mut bool) -> bool {
+    if line["request"].is_string() || line["session"].is_string() {
+        let is = |name: &str, wanted: &str| line[name].as_str().is_none_or(|found| found == wanted);
+        return is("request", request) && is("session", "chat:walk");
+    }
+    let target = line["target"].as_str().unwrap_or_default();
+    let takes_in = TAKE_IN.iter().any(|package| target.starts_with(package)) && !*is_stored;
+    *is_stored |= takes_in && target.starts_with("nexus_store");
+    takes_in
 }
 
 fn first_passes(lines: impl Iterator<Item = Value>) -> Vec<Passed> {

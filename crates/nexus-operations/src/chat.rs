@@ -22,6 +22,7 @@ const MAX_WAIT: Duration = Duration::from_secs(600);
 
 /// Takes one message: on disk when this returns.
 pub(crate) async fn send(call: &Call<'_>, send: ChatSend) -> Result<ChatAccepted, RuntimeError> {
+    tracing::trace!("the daemon takes a message");
     let daemon = call.daemon()?;
     daemon.check_serving()?;
     daemon.pipeline.accept(send, ItemKind::Message, &call.caller.name()).await

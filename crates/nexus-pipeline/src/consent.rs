@@ -42,19 +42,19 @@ impl OwnerConsent {
         let patience = if watched { patience } else { patience.min(UNWATCHED) };
         match self.answer(question, patience).await {
             Ok((PermissionStatus::Approved, _)) => Approval::Granted,
-            Ok((PermissionStatus::Denied, Some(word))) => refused(format!("the owner said no: {word}")),
+            Ok((PermissionStatus::Denied, Some(word))) => refused(format!("the owner refused: {word}")),
             Ok((PermissionStatus::Denied, None)) => {
-                refused("the owner said no; do without, or ask what they would rather have".to_owned())
+                refused("the owner refused; do without it, or ask what they would prefer".to_owned())
             }
             Ok(_) if watched => refused(format!(
-                "the owner did not allow it within {} s; ask them, or do without",
+                "the owner did not allow it within {} s; ask them, or do without it",
                 patience.as_secs()
             )),
             Ok(_) => refused(
-                "nobody was there to answer: the owner answers in `nexus chat` or with `nexus approvals`"
+                "nobody was available to answer; the owner answers in `nexus chat` or with `nexus approvals`"
                     .to_owned(),
             ),
-            Err(error) => refused(format!("the question could not be put: {error}")),
+            Err(error) => refused(format!("the owner could not be asked: {error}")),
         }
     }
 

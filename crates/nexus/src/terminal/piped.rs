@@ -402,7 +402,7 @@ mod tests {
         assert!(out_of_time(false, &request).is_ok());
         let failure = out_of_time(true, &request).unwrap_err();
         assert_eq!(failure.code(), 1);
-        assert!(failure.message().contains("no daemon runs"));
+        assert!(failure.message().contains("no daemon is running"));
     }
 
     #[test]

@@ -393,7 +393,7 @@ const OWN_OPENERS: &[(&str, &str)] = &[
     ("crates/nexus-process/src/", "the kernel's tables, devices and inherited descriptors"),
     ("crates/nexus-project/src/conformance", "folders made for one fixture"),
     ("crates/nexus-store/src/store.rs", "syncs the folder of the databases"),
-    ("crates/nexus-runtime/src/control/metrics.rs", "the kernel's tables"),
+    ("crates/nexus-operations/src/metrics.rs", "the kernel's tables"),
     ("crates/nexus-maintenance/src/backup/restore.rs", "lays links again in a folder nobody else sees yet"),
     ("crates/nexus-tools/src/tools/shell.rs", "a link in a temporary folder of its own"),
     ("crates/nexus/src/commands/project/conformance.rs", "a file named on the command line"),

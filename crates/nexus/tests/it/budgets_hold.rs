@@ -48,7 +48,7 @@ fn s16_a_provider_that_counts_nothing_or_nonsense_does_not_lift_the_budget() {
         let waited = daemon.get(&format!("/api/chat/wait?request={request}&timeoutMs=60000")).json();
         assert_eq!(waited["quiescent"], true, "{waited}");
         let said = waited["replies"].to_string();
-        assert_eq!(said.contains("this turn used its 40000 tokens"), stops_early, "{said}");
+        assert_eq!(said.contains("this turn used up its 40000 tokens"), stops_early, "{said}");
         assert!(server.asked().len() < 40, "it ended by tokens, not by steps: {}", server.asked().len());
     }
 }

@@ -180,8 +180,8 @@ mod tests {
 [ ] 5 Round  (after 6)
 └─ [ ] 6 About
 
-Some tasks wait for each other in a circle.
-[x] done  [~] in progress  [>] ready  [ ] waits
+Some tasks wait for each other in a cycle.
+[x] done  [~] in progress  [>] ready  [ ] waiting
 ";
         assert_eq!(drawing, expected);
         let long = json!([{ "id": 1, "title": "A title that is much too long", "status": "pending", "deps": [], "owner": "x" }]);

@@ -255,13 +255,13 @@ fn every_method_answers_the_owner_and_as_its_schema_says() {
             Method::ChatSend => json!({ "message": "hi" }),
             Method::ChatInject => json!({ "message": "the backup has run" }),
             Method::ChatWait => json!({ "request": request, "timeoutMs": 1000 }),
-            Method::RequestsGet => json!({ "id": request }),
+            Method::RequestsGet | Method::RequestsPrompt => json!({ "id": request }),
             Method::SessionsResolve => json!({ "session": session }),
             Method::SessionsPreview => json!({ "sessions": [session, "chat:none"] }),
             Method::AgentsFilesList => json!({ "agent": "nobody" }),
             Method::AgentsFilesGet => json!({ "agent": "nobody", "file": "IDENTITY.md" }),
             Method::AgentsFilesSet => json!({ "agent": "nobody", "file": "IDENTITY.md", "content": "" }),
-            Method::SkillsInfo => json!({ "name": "tea" }),
+            Method::SkillsInfo | Method::SkillsUse => json!({ "name": "tea" }),
             Method::MemoryRecall => json!({ "query": "tea" }),
             Method::MemoryAdd => json!({ "text": "Ada drinks tea" }),
             Method::MemoryForget | Method::SessionsUndo => json!({ "id": "none" }),
@@ -296,8 +296,8 @@ fn every_method_answers_the_owner_and_as_its_schema_says() {
             | Method::AutomationsTest
             | Method::ModelsAllow
             | Method::ModelsRefuse => Some(404),
-            // Needs a hash of a file its owner was shown.
-            Method::AutomationsRegister => Some(400),
+            // Needs a hash of a file its owner was shown; nobody accepted the skill.
+            Method::AutomationsRegister | Method::SkillsUse => Some(400),
             Method::GrantsRevoke | Method::TokensRotate => Some(400),
             _ => None,
         };

@@ -9,7 +9,10 @@ use crate::scripted::Scripted;
 
 /// Runs commands one after the other in a worker's shell.
 fn run(scripted: &Scripted, commands: &[&str]) -> Vec<String> {
-    let calls: Vec<Value> = commands.iter().map(|command| json!(["bash", { "command": command }])).collect();
+    // The model looks for its next call behind this word, wherever it stands.
+    let command = |command: &&str| format!("({command}) 2>&1 | sed s/WORK/JOB/g");
+    let calls = commands.iter().map(|one| json!(["bash", { "command": command(one) }]));
+    let calls: Vec<Value> = calls.collect();
     scripted.work(&json!(calls)).results
 }
 
@@ -39,7 +42,7 @@ fn w12_memory_commands_take_their_flags_inside_a_tool_call() {
     );
     assert_eq!(printed(&results[0])["items"].as_array().map(Vec::len), Some(1), "{}", results[0]);
     assert!(printed(&results[1])["entities"].is_array(), "{}", results[1]);
-    assert_eq!(printed(&results[2])["facts"], 2, "{}", results[2]);
+    assert!(printed(&results[2])["facts"].as_u64() >= Some(2), "{}", results[2]);
     let added = printed(&results[3])["id"].as_str().unwrap().to_owned();
     assert!(results[4].contains("AS OF") && results[4].contains("sister"), "{}", results[4]);
     // What a worker keeps is the agent's word, not the owner's.
@@ -129,7 +132,9 @@ fn a_worker_sees_no_more_of_memory_and_of_other_runs_than_its_message_may() {
         "name": "owner-full-access", "effect": "allow", "match": { "principal": { "is_user": true } },
         "permissions": { "tools": { "allow": "*" }, "credentials": [], "data": "none" }
     }]);
-    scripted.workspace.nexus(&["config", "set", "acl.policies", &policy.to_string()]).ok();
+    let set = json!({ "method": "config.set", "params": { "key": "acl.policies", "value": policy } });
+    let set = scripted.daemon.post("/api/call", &set);
+    assert_eq!(set.status, 200, "{}", set.body);
     let results = run(
         &scripted,
         &[
@@ -182,5 +187,6 @@ fn what_is_the_owners_alone_is_refused_however_it_is_asked_for() {
         let result = run(&scripted, &[command]).remove(0);
         assert!(result.contains("is not available inside a tool call"), "{command}: {result}");
     }
-    assert_eq!(scripted.workspace.nexus(&["memory", "stats", "--json"]).json()["facts"], 1);
+    let found = scripted.workspace.nexus(&["memory", "recall", "keep this", "--json"]).json();
+    assert!(found["facts"].to_string().contains("Keep this."), "{found}");
 }

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use nexus_automation::HookPoint;
 use nexus_base::id::{RequestId, SessionLabel, TurnId};
 use nexus_base::redact::Redactor;
-use nexus_pipeline::pipeline::check_label;
+use nexus_pipeline::pipeline::{SentBy, check_label};
 use nexus_pipeline::sessions::Quiescence;
 use nexus_protocol::chat::{
     ChatAbort, ChatAborted, ChatAccepted, ChatHistory, ChatLine, ChatSend, ChatWaited, Speaker,
@@ -13,8 +13,8 @@ use nexus_protocol::chat::{
 use nexus_protocol::control::{ChatInject, HistoryOf, WaitFor};
 use nexus_store::agents::{HistoryLine, ItemKind, OutboxRecord, OutboxState};
 
-use crate::RuntimeError;
 use crate::call::{Call, invalid, missing, rows};
+use crate::{Caller, CallerKind, RuntimeError};
 
 /// How long `chat.wait` waits when the caller does not say, and at most.
 const DEFAULT_WAIT: Duration = Duration::from_secs(30);
@@ -25,7 +25,7 @@ pub(crate) async fn send(call: &Call<'_>, send: ChatSend) -> Result<ChatAccepted
     tracing::trace!("the daemon takes a message");
     let daemon = call.daemon()?;
     daemon.check_serving()?;
-    daemon.pipeline.accept(send, ItemKind::Message, &call.caller.name()).await
+    daemon.pipeline.accept(send, ItemKind::Message, sent_by(call.caller)).await
 }
 
 /// Puts a note before a session's assistant, marked as not being the person's words. On disk when this returns, like
@@ -41,7 +41,14 @@ pub(crate) async fn inject(call: &Call<'_>, inject: ChatInject) -> Result<ChatAc
         queue_mode: None,
         model: None,
     };
-    daemon.pipeline.accept(send, ItemKind::System, &call.caller.name()).await
+    daemon.pipeline.accept(send, ItemKind::System, sent_by(call.caller)).await
+}
+
+fn sent_by(caller: &Caller) -> SentBy {
+    match caller.kind() {
+        CallerKind::Owner => SentBy::Owner,
+        CallerKind::Token | CallerKind::Worker => SentBy::Client(caller.name()),
+    }
 }
 
 /// Returns the last lines of a session.

@@ -19,7 +19,7 @@ use crate::hooks::Automations;
 use crate::observer::Recorder;
 use crate::questions::Questions;
 use crate::send_options::SendOptions;
-pub use crate::send_options::check_label;
+pub use crate::send_options::{SentBy, check_label};
 use crate::sessions::Broker;
 use crate::stages::{self, Asking, Decided, Message, Received, StageClock};
 
@@ -75,7 +75,7 @@ impl Pipeline {
         self: &Arc<Self>,
         send: ChatSend,
         kind: ItemKind,
-        caller: &str,
+        caller: SentBy,
     ) -> Result<ChatAccepted, RuntimeError> {
         let options = self.read_send_options(&send, kind, caller)?;
         if send.project.is_some() {

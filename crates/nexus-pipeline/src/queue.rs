@@ -13,7 +13,7 @@ use nexus_store::agents::{ItemFacts, ItemKind, NewItem, NewSession, SessionSetti
 use nexus_store::runtime::RequestUpdate;
 
 use crate::admission::Ticket;
-use crate::pipeline::Pipeline;
+use crate::pipeline::{Pipeline, SentBy};
 use crate::stages::{self, Asking, Decided, Message, Run};
 
 /// What stands before the names of facts that automations add, so that none can pass for one of ours.
@@ -127,13 +127,14 @@ impl Pipeline {
             origin: "nexus",
             settings,
         };
-        let sender = if options.system_part().is_some() { "system" } else { "owner" };
+        let is_runtimes = options.system_part().is_some();
+        let sender = if is_runtimes { "system" } else { "owner" };
         let mut facts = vec![
             (key::PLATFORM.to_owned(), event.body.platform.clone()),
             (key::SENDER.to_owned(), sender.to_owned()),
         ];
         facts.extend(options.model.clone().map(|model| (key::MODEL.to_owned(), model)));
-        if sender == "owner" && options.kind == ItemKind::System && options.caller != "owner" {
+        if !is_runtimes && options.kind == ItemKind::System && options.caller != SentBy::Owner {
             // A program put it there; whose words it passes on nobody knows.
             facts.push((key::UNTRUSTED.to_owned(), format!("a note of {}", options.caller)));
         }

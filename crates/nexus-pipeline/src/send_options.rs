@@ -1,5 +1,6 @@
 //! What a person asks for besides the words, and whether they may.
 
+use std::fmt;
 use std::path::PathBuf;
 
 use nexus_base::id::SessionLabel;
@@ -17,6 +18,38 @@ use crate::pipeline::Pipeline;
 const MAX_LABEL_LEN: usize = 200;
 /// What callers and sessions of the runtime's own messages begin with.
 const SYSTEM: &str = "system:";
+/// What the owner is called there.
+const OWNER: &str = "owner";
+
+/// Who sent a message; kept with it as text, so that a restart knows it, too.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum SentBy {
+    Owner,
+    /// A program that holds a token, by its name.
+    Client(String),
+    /// A part of the runtime. People cannot call themselves that: a client's name comes from its token.
+    System(String),
+}
+
+impl SentBy {
+    fn parse(text: &str) -> Self {
+        match (text, text.strip_prefix(SYSTEM)) {
+            (OWNER, _) => Self::Owner,
+            (_, Some(part)) => Self::System(part.to_owned()),
+            (_, None) => Self::Client(text.to_owned()),
+        }
+    }
+}
+
+impl fmt::Display for SentBy {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Owner => formatter.write_str(OWNER),
+            Self::Client(name) => formatter.write_str(name),
+            Self::System(part) => write!(formatter, "{SYSTEM}{part}"),
+        }
+    }
+}
 
 /// What a person asked for besides the words, kept with the event so that a restart can go on.
 #[derive(Debug, Clone)]
@@ -24,8 +57,7 @@ pub(crate) struct SendOptions {
     pub(crate) session: SessionLabel,
     pub(crate) mode: ItemMode,
     pub(crate) kind: ItemKind,
-    /// Who sent it, as questions about it name them.
-    pub(crate) caller: String,
+    pub(crate) caller: SentBy,
     /// The project the conversation has, if this begins it.
     pub(crate) project: Option<PathBuf>,
     /// The model that answers, by its whole name.
@@ -35,21 +67,25 @@ pub(crate) struct SendOptions {
 impl SendOptions {
     /// Returns the options of a text that a part of the runtime says, such as BOOT.md.
     pub(crate) fn system(part: &str) -> Self {
-        let name = format!("{SYSTEM}{part}");
+        let caller = SentBy::System(part.to_owned());
         Self {
-            session: SessionLabel::new(&name),
+            session: SessionLabel::new(caller.to_string()),
             mode: ItemMode::Followup,
             kind: ItemKind::System,
-            caller: name,
+            caller,
             project: None,
             model: None,
         }
     }
 
-    /// Returns which part of the runtime speaks, if it is the runtime that does. People cannot call
-    /// themselves that: a caller's name comes from their token.
+    /// Returns which part of the runtime speaks, if it is the runtime that does.
     pub(crate) fn system_part(&self) -> Option<&str> {
-        self.caller.strip_prefix(SYSTEM).filter(|part| self.session.as_str() == format!("{SYSTEM}{part}"))
+        match &self.caller {
+            SentBy::System(part) => {
+                Some(part.as_str()).filter(|_| self.session.as_str() == self.caller.to_string())
+            }
+            SentBy::Owner | SentBy::Client(_) => None,
+        }
     }
 
     /// Returns what is kept with the event.
@@ -58,7 +94,7 @@ impl SendOptions {
             "session": self.session.as_str(),
             "mode": self.mode.as_str(),
             "kind": self.kind.as_str(),
-            "caller": self.caller,
+            "caller": self.caller.to_string(),
             "project": self.project,
             "model": self.model,
         })
@@ -77,7 +113,7 @@ impl SendOptions {
                 Some("system") => ItemKind::System,
                 Some(_) | None => ItemKind::Message,
             },
-            caller: text("caller").unwrap_or_else(|| "owner".to_owned()),
+            caller: text("caller").map_or(SentBy::Owner, |text| SentBy::parse(&text)),
             project: text("project").map(PathBuf::from),
             model: text("model"),
         }
@@ -103,7 +139,7 @@ impl Pipeline {
         &self,
         send: &ChatSend,
         kind: ItemKind,
-        caller: &str,
+        caller: SentBy,
     ) -> Result<SendOptions, RuntimeError> {
         if send.message.trim().is_empty() {
             return Err(invalid("the message is empty", None));
@@ -123,7 +159,7 @@ impl Pipeline {
             ));
         }
         // A project opens a folder to workers; whose folders these are decides.
-        if send.project.is_some() && caller != "owner" {
+        if send.project.is_some() && caller != SentBy::Owner {
             return Err(RuntimeError::Forbidden { reason: "only the owner may open projects".to_owned() });
         }
         let named = send.project.as_deref().map(|path| self.agent_factory.projects.named(path)).transpose();
@@ -143,7 +179,7 @@ impl Pipeline {
                 Some("`nexus models` shows what is in use; `models.table` describes more of them"),
             )
         })?;
-        Ok(SendOptions { session, mode, kind, caller: caller.to_owned(), project, model })
+        Ok(SendOptions { session, mode, kind, caller, project, model })
     }
 }
 

@@ -98,7 +98,7 @@ pub(super) async fn authorize(
 async fn ask_about(pipeline: &Pipeline, message: &Message) -> Result<Agreed, StoreError> {
     let Message { event, request, options } = message;
     let ask = Ask {
-        requester: options.caller.clone(),
+        requester: options.caller.to_string(),
         platform: event.body.platform.clone(),
         kind: Kind::Access,
         tool: None,

@@ -131,7 +131,7 @@ impl Programs<'_> {
             }
             Status::TimedOut => Err(ProgramError::TimedOut { name: shown }),
             Status::Exited(0) => Err(ProgramError::NoSecret { name: shown, json_path: None }),
-            Status::Exited(_) | Status::Signaled(_) | Status::Cancelled => {
+            Status::Exited(_) | Status::Signaled(_) | Status::Cancelled | Status::DiskFull => {
                 Err(ProgramError::Failed { name: shown, status: outcome.status })
             }
         }

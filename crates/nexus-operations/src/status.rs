@@ -57,6 +57,7 @@ impl Operations {
             boot,
             warnings,
             model: daemon.agent_factory.models.name().to_string(),
+            sandbox: nexus_process::known_tier().map(|tier| tier.summary(nexus_process::support())),
         }
     }
 }

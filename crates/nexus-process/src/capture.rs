@@ -57,6 +57,23 @@ struct Buffer {
     cut: u64,
 }
 
+/// Both output streams of a program that may still be running.
+#[derive(Debug, Clone)]
+pub struct LiveOutput {
+    pub(crate) streams: [Capture; 2],
+}
+
+impl LiveOutput {
+    pub(crate) fn new(limit: usize) -> Self {
+        Self { streams: [Capture::new(limit), Capture::new(limit)] }
+    }
+
+    /// Returns what standard output and standard error said so far.
+    pub fn so_far(&self) -> [Captured; 2] {
+        self.streams.each_ref().map(Capture::so_far)
+    }
+}
+
 impl Capture {
     pub(crate) fn new(limit: usize) -> Self {
         Self { limit, inner: Arc::default() }
@@ -75,11 +92,11 @@ impl Capture {
         }
     }
 
-    /// Takes what has arrived so far.
-    pub(crate) fn take(&self) -> Captured {
-        let mut buffer = self.inner.lock().unwrap_or_else(PoisonError::into_inner);
-        let Buffer { head, tail, cut } = std::mem::take(&mut *buffer);
-        Captured { head, tail: tail.into(), cut }
+    /// Returns what has arrived so far.
+    pub(crate) fn so_far(&self) -> Captured {
+        let buffer = self.inner.lock().unwrap_or_else(PoisonError::into_inner);
+        let Buffer { head, tail, cut } = &*buffer;
+        Captured { head: head.clone(), tail: tail.iter().copied().collect(), cut: *cut }
     }
 
     fn push(&self, bytes: &[u8]) {
@@ -108,7 +125,7 @@ mod tests {
         for chunk in [b"abc".as_slice(), b"defgh", b"ijklmnop"] {
             capture.push(chunk);
         }
-        let captured = capture.take();
+        let captured = capture.so_far();
         assert_eq!(captured, Captured { head: b"abcd".to_vec(), tail: b"mnop".to_vec(), cut: 8 });
         assert_eq!(captured.text(), "abcd\n[… 8 bytes cut here …]\nmnop");
         assert_eq!(captured.total(), 16);
@@ -118,6 +135,6 @@ mod tests {
     fn a_character_on_the_border_survives_when_nothing_is_cut() {
         let capture = Capture::new(6);
         capture.push("aaéé".as_bytes());
-        assert_eq!(capture.take().text(), "aaéé");
+        assert_eq!(capture.so_far().text(), "aaéé");
     }
 }

@@ -21,11 +21,11 @@ const RECORD_LIMIT: u64 = 4 * 1024 * 1024;
 /// How many further sweeps are made because a process showed no environment.
 const UNCLEAR_SWEEPS: usize = 3;
 /// Where the parent's number stands in a process's status line, counted after its name.
-const PARENT_FIELD: usize = 1;
+pub(crate) const PARENT_FIELD: usize = 1;
 /// Where the group's number stands.
 const GROUP_FIELD: usize = 2;
 /// Where the start time stands.
-const START_FIELD: usize = 19;
+pub(crate) const START_FIELD: usize = 19;
 /// How often the process table is swept before giving up on something that forks faster than we kill.
 const SWEEPS: usize = 200;
 /// The pause between two sweeps.
@@ -244,12 +244,12 @@ fn marks_in_group(group: i32) -> BTreeSet<String> {
 }
 
 /// Returns when a live process started, in ticks since boot; `None` when it is gone or a zombie.
-fn start_of(number: i32) -> Option<u64> {
+pub(crate) fn start_of(number: i32) -> Option<u64> {
     stat_field(number, START_FIELD)
 }
 
 /// Returns a numeric field of a live process's status line, counted after its name.
-fn stat_field(number: i32, field: usize) -> Option<u64> {
+pub(crate) fn stat_field(number: i32, field: usize) -> Option<u64> {
     let text = std::fs::read_to_string(format!("/proc/{number}/stat")).ok()?;
     // The second field is the program's name in parentheses and may itself contain anything.
     let fields: Vec<&str> = text.get(text.rfind(')')? + 1..)?.split_whitespace().collect();

@@ -11,10 +11,10 @@ use std::time::Duration;
 
 use tokio_util::sync::CancellationToken;
 
-use crate::capture::Captured;
+use crate::capture::{Captured, LiveOutput};
 use crate::environment::Environment;
 use crate::group::{GroupRecord, LiveGroup};
-use crate::sandbox::{HELPER_ARGUMENT, SandboxError, SandboxProfile, support};
+use crate::sandbox::{HELPER_ARGUMENT, SandboxError, SandboxProfile, Tier, support, tier_of};
 
 /// How long a program may run when nobody says otherwise.
 pub const DEFAULT_DEADLINE: Duration = Duration::from_secs(120);
@@ -38,7 +38,7 @@ pub enum Confinement {
 }
 
 /// The program that confines itself and then becomes the launched one.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Helper {
     /// The executable.
     pub program: PathBuf,
@@ -76,6 +76,8 @@ pub enum Status {
     TimedOut,
     /// By us, because the caller cancelled.
     Cancelled,
+    /// By us, because a disk it may write to was nearly full.
+    DiskFull,
 }
 
 impl fmt::Display for Status {
@@ -85,6 +87,7 @@ impl fmt::Display for Status {
             Self::Signaled(signal) => write!(formatter, "ended by signal {signal}"),
             Self::TimedOut => formatter.write_str("timed out"),
             Self::Cancelled => formatter.write_str("cancelled"),
+            Self::DiskFull => formatter.write_str("ended because the disk was nearly full"),
         }
     }
 }
@@ -160,7 +163,7 @@ pub struct Launch {
     pub(crate) tool_socket: Option<(String, OwnedFd)>,
     pub(crate) deadline: Duration,
     pub(crate) grace: Duration,
-    pub(crate) output_limit: usize,
+    pub(crate) output: LiveOutput,
     pub(crate) cancel: CancellationToken,
     pub(crate) record: Option<Arc<dyn GroupRecord>>,
 }
@@ -191,7 +194,7 @@ impl Launch {
             tool_socket: None,
             deadline: DEFAULT_DEADLINE,
             grace: DEFAULT_GRACE,
-            output_limit: DEFAULT_OUTPUT_LIMIT,
+            output: LiveOutput::new(DEFAULT_OUTPUT_LIMIT),
             cancel: CancellationToken::new(),
             record: None,
         }
@@ -249,8 +252,13 @@ impl Launch {
     /// Sets how many bytes of each output stream are kept.
     #[must_use]
     pub fn output_limit(mut self, bytes: usize) -> Self {
-        self.output_limit = bytes;
+        self.output = LiveOutput::new(bytes);
         self
+    }
+
+    /// Returns a view of what the program will say, for looking at while it runs. Set the limit first.
+    pub fn live_output(&self) -> LiveOutput {
+        self.output.clone()
     }
 
     /// Ends the program when `token` is cancelled.
@@ -285,7 +293,26 @@ impl Launch {
         started: &(dyn Fn(&LiveGroup) + Send + Sync),
     ) -> Result<Outcome, LaunchError> {
         self.check()?;
-        crate::running::run(self, started).await
+        let tier = match &self.confinement {
+            Confinement::Sandbox(_) => Some(self.find_tier().await?),
+            Confinement::Unsandboxed => None,
+        };
+        crate::running::run(self, tier, started).await
+    }
+
+    /// As [`Launch::run`], in a tier that may not work here.
+    pub(crate) async fn run_in(self, tier: Tier) -> Result<Outcome, LaunchError> {
+        self.check()?;
+        crate::running::run(self, Some(tier), &|_| {}).await
+    }
+
+    async fn find_tier(&self) -> Result<Tier, LaunchError> {
+        let helper = match &self.helper {
+            Some(helper) => helper.clone(),
+            None => Helper::this_program()
+                .map_err(|source| LaunchError::Program { program: self.program.clone(), source })?,
+        };
+        Ok(tier_of(&helper, &self.environment).await)
     }
 
     fn check(&self) -> Result<(), LaunchError> {

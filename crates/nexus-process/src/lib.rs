@@ -7,6 +7,7 @@
 mod capture;
 mod control;
 mod detached;
+mod disk;
 mod environment;
 mod git;
 mod group;
@@ -18,7 +19,7 @@ mod remedy;
 mod running;
 mod sandbox;
 
-pub use capture::Captured;
+pub use capture::{Captured, LiveOutput};
 pub use detached::start_detached;
 pub use environment::{Environment, EnvironmentError, RUN_MARK_VARIABLE};
 pub use git::{Git, GitChanges, GitError};
@@ -33,5 +34,5 @@ pub use piped::Piped;
 pub use remedy::remedy;
 pub use sandbox::{
     Access, Grant, HELPER_ARGUMENT, Limits, Links, Network, SandboxError, SandboxProfile, SandboxSupport,
-    Toolchains, run_if_sandbox_helper, sandbox_entry, support,
+    Tier, Toolchains, known_tier, run_if_sandbox_helper, sandbox_entry, support, tier, tier_with,
 };

@@ -33,8 +33,16 @@ const NETWORK_SIGNS: &[&str] = &[
 ];
 
 /// What programs say when a file or call was refused.
-const DENIAL_SIGNS: &[&str] =
-    &["permission denied", "operation not permitted", "permissionerror", "eacces", "eperm", "access denied"];
+const DENIAL_SIGNS: &[&str] = &[
+    "permission denied",
+    "operation not permitted",
+    "permissionerror",
+    "eacces",
+    "eperm",
+    "access denied",
+    "read-only file system",
+    "erofs",
+];
 
 /// Returns one line naming the remedy when `outcome` looks like a denial by `profile`.
 ///
@@ -55,10 +63,11 @@ pub fn remedy(outcome: &Outcome, profile: &SandboxProfile) -> Option<String> {
         );
     }
     let denied = |line: &str| DENIAL_SIGNS.iter().any(|sign| line.contains(sign));
-    if said.lines().any(|line| line.contains("kill") && denied(line)) {
+    let no_target = |line: &str| denied(line) || line.contains("no such process");
+    if said.lines().any(|line| line.contains("kill") && no_target(line)) {
         return Some(
-            "[sandbox] Processes outside this command cannot be signalled from here; the owner can stop the daemon \
-             with `nexus stop`."
+            "[sandbox] Processes outside this command cannot be seen or signalled from here; the owner can stop the \
+             daemon with `nexus stop`."
                 .to_owned(),
         );
     }
@@ -109,6 +118,8 @@ mod tests {
         check(Status::Exited(6), "curl: (6) Could not resolve host: example.org", "", Some("network is off"));
         check(Status::Exited(1), "cat: x: Permission denied", "", Some("/task"));
         check(Status::Exited(1), "bash: line 1: kill: (7) - Operation not permitted", "", Some("nexus stop"));
+        check(Status::Exited(1), "bash: line 1: kill: (7) - No such process", "", Some("nexus stop"));
+        check(Status::Exited(1), "touch: x: Read-only file system", "", Some("/task"));
         check(Status::Exited(1), "", "PermissionError: [Errno 13]", Some("/task"));
     }
 

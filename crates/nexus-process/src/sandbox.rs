@@ -1,18 +1,32 @@
 //! Sandbox profiles: what a program may touch. Everything not granted is denied.
 //!
-//! A profile is data. The helper ([`sandbox_entry`]) turns it into Landlock rules, a system call filter and
-//! limits on itself and then becomes the program, so no code runs between fork and exec in the daemon.
+//! A profile is data. The helper ([`sandbox_entry`]) turns it into mounts, Landlock rules, a system call filter
+//! and limits on processes of its own, so no code runs between fork and exec in the daemon. How much of that
+//! this machine allows is its [`Tier`].
 
 mod entry;
 mod grants;
 mod support;
+mod tier;
 
+#[cfg(all(target_os = "linux", target_arch = "x86_64"))]
+mod broker;
 #[cfg(target_os = "linux")]
 mod confine;
 #[cfg(target_os = "linux")]
+mod descendants;
+#[cfg(target_os = "linux")]
 mod filter;
 #[cfg(target_os = "linux")]
+mod init;
+#[cfg(target_os = "linux")]
+mod mounts;
+#[cfg(target_os = "linux")]
+mod namespaces;
+#[cfg(target_os = "linux")]
 mod rules;
+#[cfg(target_os = "linux")]
+mod supervise;
 
 use std::path::{Path, PathBuf};
 
@@ -21,6 +35,8 @@ use serde::{Deserialize, Serialize};
 pub use entry::{HELPER_ARGUMENT, run_if_sandbox_helper, sandbox_entry};
 pub use grants::Toolchains;
 pub use support::{SandboxSupport, support};
+pub(crate) use tier::tier_of;
+pub use tier::{Tier, known_tier, tier, tier_with};
 
 /// What may be done below a granted path.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -122,6 +138,8 @@ pub enum SandboxError {
 pub struct SandboxProfile {
     grants: Vec<Grant>,
     protected: Vec<PathBuf>,
+    /// Whether folders all programs share, where they are emptied for this one, can be written to.
+    private_folders: bool,
     /// Whether it may use the network.
     pub network: Network,
     /// Its resource limits.
@@ -134,6 +152,7 @@ impl SandboxProfile {
         Self {
             grants: grants::system(),
             protected: Vec::new(),
+            private_folders: true,
             network: Network::Off,
             limits: Limits::default(),
         }
@@ -142,7 +161,7 @@ impl SandboxProfile {
     /// Makes a profile for `program` alone: it reads what [`SandboxProfile::system`] grants, and no other program of
     /// the system, the shell included, can be executed.
     pub fn only(program: &Path) -> Self {
-        Self { grants: grants::only(program), ..Self::system() }
+        Self { grants: grants::only(program), private_folders: false, ..Self::system() }
     }
 
     /// Closes `path` for good: no grant may contain it. System grants that would are dropped.

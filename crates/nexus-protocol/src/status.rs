@@ -55,6 +55,9 @@ pub struct HealthReport {
     pub warnings: Vec<String>,
     /// The model in use, `provider/model`.
     pub model: String,
+    /// What stands around commands of agents, and what that leaves open; nothing before the first one ran.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sandbox: Option<String>,
 }
 
 /// Adapter totals.

@@ -40,11 +40,17 @@ fn sandbox() -> Check {
         return Check::new("sandbox", Condition::Warning, support.gaps.join("; "))
             .hint("every command of an agent needs your consent; a kernel with Landlock would confine them");
     }
-    if support.gaps.is_empty() {
-        return Check::fine("sandbox", "files, network and system calls of agents are confined");
+    let Some(tier) = nexus_process::tier() else {
+        return Check::new("sandbox", Condition::Warning, "it could not be tried out");
+    };
+    let message = tier.summary(support);
+    if tier.gaps(support).is_empty() {
+        return Check::fine("sandbox", message);
     }
-    Check::new("sandbox", Condition::Warning, support.gaps.join("; "))
-        .hint("a newer kernel closes these gaps")
+    Check::new("sandbox", Condition::Warning, message).hint(
+        "let ordinary users make namespaces: `sysctl user.max_user_namespaces`; on Ubuntu an AppArmor profile for this \
+         program with `flags=(unconfined) { userns, }`; in a container its seccomp profile",
+    )
 }
 
 fn port(request: &DoctorRequest<'_>, port: u16) -> Option<Check> {

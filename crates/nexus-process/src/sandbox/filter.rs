@@ -4,107 +4,53 @@
 //! is listed leads around Landlock (descriptors, mounts, tracing), to the network, or into rarely used parts
 //! of the kernel.
 
+mod tables;
+
 use std::collections::BTreeMap;
 
 use seccompiler::{
     BpfProgram, SeccompAction, SeccompCmpArgLen, SeccompCmpOp, SeccompCondition, SeccompFilter, SeccompRule,
 };
 
-use super::Network;
+use tables::{
+    AS_IT_IS, ATTRIBUTES, CONNECTED_KINDS, FLAG_REQUESTS, IOPRIO_OF_USER, MODE_CALLS, NAMESPACE_FLAGS,
+    OF_A_PROCESS, OWNER_CALLS, REFUSED, SET_GROUP, SET_USER, SHARED_MEMORY, SIGNALS_SINCE, TRACED,
+    TRUNCATE_SINCE, TYPING_REQUESTS,
+};
+
+use super::{Network, Tier};
 
 /// Calls with this bit use the x32 convention on x86-64 and must be filtered under both numbers.
 #[cfg(target_arch = "x86_64")]
 const X32_BIT: i64 = 0x4000_0000;
 
-/// Refused whatever their arguments.
-const REFUSED: &[i64] = &[
-    // Looking into or steering other processes.
-    libc::SYS_ptrace,
-    libc::SYS_process_vm_readv,
-    libc::SYS_process_vm_writev,
-    libc::SYS_kcmp,
-    // Another view of the file system.
-    libc::SYS_mount,
-    libc::SYS_umount2,
-    libc::SYS_pivot_root,
-    libc::SYS_chroot,
-    libc::SYS_move_mount,
-    libc::SYS_open_tree,
-    libc::SYS_fsopen,
-    libc::SYS_fsconfig,
-    libc::SYS_fsmount,
-    libc::SYS_fspick,
-    libc::SYS_mount_setattr,
-    libc::SYS_open_by_handle_at,
-    libc::SYS_setns,
-    libc::SYS_unshare,
-    // Its requests (sockets among them) pass no filter.
-    libc::SYS_io_uring_setup,
-    libc::SYS_io_uring_enter,
-    libc::SYS_io_uring_register,
-    // The owner's key ring.
-    libc::SYS_keyctl,
-    libc::SYS_add_key,
-    libc::SYS_request_key,
-    // The kernel itself and the machine as a whole.
-    libc::SYS_bpf,
-    libc::SYS_perf_event_open,
-    libc::SYS_userfaultfd,
-    libc::SYS_fanotify_init,
-    libc::SYS_init_module,
-    libc::SYS_finit_module,
-    libc::SYS_delete_module,
-    libc::SYS_kexec_load,
-    libc::SYS_kexec_file_load,
-    libc::SYS_reboot,
-    libc::SYS_swapon,
-    libc::SYS_swapoff,
-    libc::SYS_settimeofday,
-    libc::SYS_clock_settime,
-    libc::SYS_clock_adjtime,
-    libc::SYS_adjtimex,
-    libc::SYS_sethostname,
-    libc::SYS_setdomainname,
-    libc::SYS_syslog,
-    libc::SYS_acct,
-    libc::SYS_quotactl,
-    libc::SYS_vhangup,
-    #[cfg(target_arch = "x86_64")]
-    libc::SYS_iopl,
-    #[cfg(target_arch = "x86_64")]
-    libc::SYS_ioperm,
-    #[cfg(target_arch = "x86_64")]
-    libc::SYS_modify_ldt,
-];
-
-/// `clone` flags that make a new namespace.
-const NAMESPACE_FLAGS: &[i32] = &[
-    libc::CLONE_NEWNS,
-    libc::CLONE_NEWUSER,
-    libc::CLONE_NEWPID,
-    libc::CLONE_NEWNET,
-    libc::CLONE_NEWIPC,
-    libc::CLONE_NEWUTS,
-    libc::CLONE_NEWCGROUP,
-];
-
-/// Terminal requests that type into somebody else's terminal.
-const TYPING_REQUESTS: &[u64] = &[0x5412, 0x541C];
-
 type Rules = BTreeMap<i64, Vec<SeccompRule>>;
 
+/// What decides about the rules.
+#[derive(Debug)]
+pub(super) struct Surroundings<'a> {
+    pub(super) network: Network,
+    pub(super) tier: Tier,
+    /// Processes that are not to be signalled.
+    pub(super) protected: &'a [i32],
+    pub(super) landlock_abi: u32,
+    pub(super) user: u32,
+    pub(super) group: u32,
+}
+
 /// Filters the calling thread, and everything it becomes or starts.
-pub(super) fn apply(
-    network: Network,
-    protected_process: i32,
-    truncate_is_guarded: bool,
-) -> Result<(), String> {
-    for (rules, error) in filters(network, protected_process, truncate_is_guarded)? {
+pub(super) fn apply(surroundings: &Surroundings<'_>) -> Result<(), String> {
+    let refusals = filters(surroundings)?.into_iter().map(|(rules, error)| {
         let error = u32::try_from(error).unwrap_or(1);
+        (rules, SeccompAction::Errno(error))
+    });
+    let traced = match surroundings.tier {
+        Tier::Broker => Some((traced(), SeccompAction::Trace(0))),
+        Tier::Namespaces | Tier::Landlock => None,
+    };
+    for (rules, action) in refusals.chain(traced) {
         let architecture = std::env::consts::ARCH.try_into().map_err(text)?;
-        let filter =
-            SeccompFilter::new(rules, SeccompAction::Allow, SeccompAction::Errno(error), architecture)
-                .map_err(text)?;
+        let filter = SeccompFilter::new(rules, SeccompAction::Allow, action, architecture).map_err(text)?;
         let program: BpfProgram = filter.try_into().map_err(text)?;
         seccompiler::apply_filter(&program)
             .map_err(|error| format!("setting up the system call filter: {error}"))?;
@@ -113,17 +59,10 @@ pub(super) fn apply(
 }
 
 /// One rule set for each error code, since a filter has one answer.
-fn filters(
-    network: Network,
-    protected_process: i32,
-    truncate_is_guarded: bool,
-) -> Result<Vec<(Rules, i32)>, String> {
+fn filters(surroundings: &Surroundings<'_>) -> Result<Vec<(Rules, i32)>, String> {
     let mut refused = Rules::new();
     for call in REFUSED {
         refuse(&mut refused, *call);
-    }
-    if !truncate_is_guarded {
-        refuse(&mut refused, libc::SYS_truncate);
     }
     for flag in NAMESPACE_FLAGS {
         let bit = u64::from(flag.cast_unsigned());
@@ -132,25 +71,133 @@ fn filters(
     for request in TYPING_REQUESTS {
         refuse_when(&mut refused, libc::SYS_ioctl, &[(1, SeccompCmpOp::Eq, *request)])?;
     }
-    // Landlock keeps signals inside on new kernels; the daemon is guarded on all.
-    for target in [protected_process, -protected_process, -1] {
-        let target = u64::from(target.cast_unsigned());
-        for call in [libc::SYS_kill, libc::SYS_tkill, libc::SYS_tgkill, libc::SYS_rt_sigqueueinfo] {
-            refuse_when(&mut refused, call, &[(0, SeccompCmpOp::Eq, target)])?;
-        }
-    }
-
+    modes(&mut refused, surroundings.user == 0)?;
+    owners(&mut refused, surroundings)?;
     // Its flags lie in memory a filter cannot read. "Not implemented" makes every libc use `clone`.
     let mut absent = Rules::new();
     refuse(&mut absent, libc::SYS_clone3);
+    match surroundings.tier {
+        // Whatever can be named there is the program's own; only "all of my user" reaches further on old kernels.
+        Tier::Namespaces => {
+            let user = u64::from(libc::PRIO_USER);
+            refuse_when(&mut refused, libc::SYS_setpriority, &[(0, SeccompCmpOp::Eq, user)])?;
+            refuse_when(&mut refused, libc::SYS_ioprio_set, &[(0, SeccompCmpOp::Eq, IOPRIO_OF_USER)])?;
+        }
+        Tier::Broker => {
+            without_namespaces(surroundings, &mut refused, &mut absent)?;
+            // A child that is not traced would outlive its supervisor.
+            let untraced = u64::from(libc::CLONE_UNTRACED.cast_unsigned());
+            refuse_when(&mut refused, libc::SYS_clone, &[(0, SeccompCmpOp::MaskedEq(untraced), untraced)])?;
+            #[cfg(target_arch = "x86_64")]
+            for call in TRACED {
+                refused.entry(call | X32_BIT).or_default();
+            }
+        }
+        Tier::Landlock => without_namespaces(surroundings, &mut refused, &mut absent)?,
+    }
 
-    let (local, internet) = sockets(network)?;
+    let mut unsupported = Rules::new();
+    for call in ATTRIBUTES {
+        refuse(&mut unsupported, *call);
+    }
+    for request in FLAG_REQUESTS {
+        refuse_when(&mut unsupported, libc::SYS_ioctl, &[(1, SeccompCmpOp::Eq, *request)])?;
+    }
+
+    let (local, internet) = sockets(surroundings.network)?;
     Ok(vec![
         (refused, libc::EPERM),
         (absent, libc::ENOSYS),
+        (unsupported, libc::EOPNOTSUPP),
         (local, libc::EACCES),
         (internet, libc::ENETUNREACH),
     ])
+}
+
+/// The calls a tracing supervisor makes in the program's place, under their ordinary numbers.
+fn traced() -> Rules {
+    TRACED.iter().map(|call| (*call, Vec::new())).collect()
+}
+
+/// What namespaces cover elsewhere: other processes, shared memory, truncation on old kernels.
+fn without_namespaces(
+    surroundings: &Surroundings<'_>,
+    refused: &mut Rules,
+    absent: &mut Rules,
+) -> Result<(), String> {
+    for call in SHARED_MEMORY {
+        refuse(refused, *call);
+    }
+    if surroundings.landlock_abi < TRUNCATE_SINCE {
+        refuse(refused, libc::SYS_truncate);
+    }
+    for call in OF_A_PROCESS {
+        refuse_when(refused, *call, &[(0, SeccompCmpOp::Ne, 0)])?;
+    }
+    // (1, 0) and (0, 0) are the caller itself.
+    for (call, own) in [(libc::SYS_ioprio_set, 1), (libc::SYS_setpriority, 0)] {
+        refuse_when(refused, call, &[(0, SeccompCmpOp::Ne, own)])?;
+        refuse_when(refused, call, &[(1, SeccompCmpOp::Ne, 0)])?;
+    }
+    // Landlock keeps signals inside on new kernels; the daemon and the supervisor are guarded on all.
+    if surroundings.landlock_abi < SIGNALS_SINCE {
+        refuse(absent, libc::SYS_pidfd_send_signal);
+    }
+    let protected = surroundings.protected.iter().flat_map(|process| [*process, -process]);
+    for target in protected.chain([-1]) {
+        let target = u64::from(target.cast_unsigned());
+        for call in [
+            libc::SYS_kill,
+            libc::SYS_tkill,
+            libc::SYS_tgkill,
+            libc::SYS_rt_sigqueueinfo,
+            libc::SYS_rt_tgsigqueueinfo,
+        ] {
+            refuse_when(refused, call, &[(0, SeccompCmpOp::Eq, target)])?;
+        }
+    }
+    Ok(())
+}
+
+/// Refuses to give files away. Root's archive programs say of every file that it is root's; without the capability the
+/// kernel lets that pass for root's own files only.
+fn owners(refused: &mut Rules, surroundings: &Surroundings<'_>) -> Result<(), String> {
+    let (user, group) = (u64::from(surroundings.user), u64::from(surroundings.group));
+    let may_repeat = surroundings.user == 0 || surroundings.tier == Tier::Namespaces;
+    for (call, argument) in OWNER_CALLS {
+        if !may_repeat {
+            refuse(refused, *call);
+            continue;
+        }
+        for (argument, own) in [(*argument, user), (argument + 1, group)] {
+            let others = [(argument, SeccompCmpOp::Ne, own), (argument, SeccompCmpOp::Ne, AS_IT_IS)];
+            refuse_when(refused, *call, &others)?;
+        }
+    }
+    Ok(())
+}
+
+/// Refuses modes that would make others run a program's file as its owner. The bit of the group is ordinary on
+/// folders, so only root's is refused.
+fn modes(refused: &mut Rules, is_root: bool) -> Result<(), String> {
+    let bits = if is_root { [Some(SET_USER), Some(SET_GROUP)] } else { [Some(SET_USER), None] };
+    for bit in bits.into_iter().flatten() {
+        for (call, argument) in MODE_CALLS {
+            refuse_when(refused, *call, &[(*argument, SeccompCmpOp::MaskedEq(bit), bit)])?;
+        }
+        let creates = u64::from(libc::O_CREAT.cast_unsigned());
+        #[cfg(target_arch = "x86_64")]
+        {
+            refuse_when(refused, libc::SYS_creat, &[(1, SeccompCmpOp::MaskedEq(bit), bit)])?;
+            refuse_when(refused, libc::SYS_mknod, &[(1, SeccompCmpOp::MaskedEq(bit), bit)])?;
+            let made = [(1, SeccompCmpOp::MaskedEq(creates), creates), (2, SeccompCmpOp::MaskedEq(bit), bit)];
+            refuse_when(refused, libc::SYS_open, &made)?;
+        }
+        refuse_when(refused, libc::SYS_mknodat, &[(2, SeccompCmpOp::MaskedEq(bit), bit)])?;
+        let made = [(2, SeccompCmpOp::MaskedEq(creates), creates), (3, SeccompCmpOp::MaskedEq(bit), bit)];
+        refuse_when(refused, libc::SYS_openat, &made)?;
+    }
+    Ok(())
 }
 
 /// Socket rules: those refused as local ones, those refused as unreachable network.
@@ -160,10 +207,12 @@ fn sockets(network: Network) -> Result<(Rules, Rules), String> {
         (family(libc::AF_UNIX), family(libc::AF_INET), family(libc::AF_INET6), family(libc::AF_NETLINK));
     let mut local = Rules::new();
     // A named local socket leads to the owner's other programs (containers, key agents, the session bus), and
-    // a filter cannot see which one. Pairs are harmless once connected; datagram pairs can be re-addressed.
+    // a filter cannot see which one. Connected pairs are
+    // harmless; datagram and raw ones can be sent anywhere.
     refuse_when(&mut local, libc::SYS_socket, &[(0, SeccompCmpOp::Eq, unix)])?;
-    let datagram = u64::from(libc::SOCK_DGRAM.cast_unsigned());
-    refuse_when(&mut local, libc::SYS_socketpair, &[(1, SeccompCmpOp::MaskedEq(0xf), datagram)])?;
+    for kind in (0..=0xf).filter(|kind| !CONNECTED_KINDS.contains(kind)) {
+        refuse_when(&mut local, libc::SYS_socketpair, &[(1, SeccompCmpOp::MaskedEq(0xf), kind)])?;
+    }
     refuse_when(&mut local, libc::SYS_socketpair, &[(0, SeccompCmpOp::Ne, unix)])?;
 
     let mut internet = Rules::new();

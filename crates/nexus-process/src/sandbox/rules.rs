@@ -8,13 +8,13 @@ use landlock::{
 };
 use rustix::fs::{CWD, Mode, OFlags, ResolveFlags};
 
-use super::{Access, Grant, Links, Network, SandboxProfile};
+use super::{Access, Grant, Links, Network, SandboxProfile, Tier, mounts};
 
 /// The version whose rights are named here; an older kernel enforces the part it knows.
 const WRITTEN_FOR: ABI = ABI::V9;
 
 /// Confines the calling thread, and everything it becomes or starts, to the grants.
-pub(super) fn apply(profile: &SandboxProfile) -> Result<(), String> {
+pub(super) fn apply(profile: &SandboxProfile, tier: Tier) -> Result<(), String> {
     let failed = |error: landlock::RulesetError| format!("setting up Landlock: {error}");
     let mut ruleset = Ruleset::default()
         // No Landlock at all is an error; single rights an older kernel does not know are not.
@@ -30,7 +30,11 @@ pub(super) fn apply(profile: &SandboxProfile) -> Result<(), String> {
         ruleset = ruleset.handle_access(AccessNet::BindTcp | AccessNet::ConnectTcp).map_err(failed)?;
     }
     let mut created = ruleset.create().map_err(failed)?;
-    for grant in &profile.grants {
+    let own = match tier {
+        Tier::Namespaces => own(profile),
+        Tier::Broker | Tier::Landlock => Vec::new(),
+    };
+    for grant in profile.grants.iter().chain(&own) {
         let handle = match open(grant) {
             Ok(handle) => handle,
             // An optional path that is missing, or cannot be reached, is simply not granted.
@@ -47,7 +51,17 @@ pub(super) fn apply(profile: &SandboxProfile) -> Result<(), String> {
     Ok(())
 }
 
-fn open(grant: &Grant) -> io::Result<std::os::fd::OwnedFd> {
+/// What namespaces make the program's own: folders that were emptied for it, and a `/proc` without anybody else.
+fn own(profile: &SandboxProfile) -> Vec<Grant> {
+    let grant =
+        |path: &str, access| Grant { path: path.into(), access, links: Links::Refuse, required: false };
+    let mut own = vec![grant("/proc", Access::Read)];
+    // Not to execute: granted folders that lie below keep their own rights.
+    own.extend(mounts::private_folders(profile).map(|(path, _)| grant(path, Access::Edit)));
+    own
+}
+
+pub(super) fn open(grant: &Grant) -> io::Result<std::os::fd::OwnedFd> {
     let resolve = match grant.links {
         Links::Follow => ResolveFlags::empty(),
         // Somebody who may write next to this path could otherwise widen the grant with a link.

@@ -4,7 +4,7 @@ use std::sync::{Arc, Mutex};
 
 use nexus_process::{FileRecord, GroupRecord, LiveGroup, end_group, end_left_over};
 
-use crate::machine::{Machine, eventually, lives};
+use crate::machine::{Machine, eventually, sleepers, unique_sleep};
 
 #[derive(Default)]
 struct Notes(Mutex<Vec<String>>);
@@ -29,16 +29,14 @@ async fn a_run_is_written_down_before_it_starts() {
 
 #[tokio::test]
 async fn what_the_record_names_can_be_ended_later() {
-    let machine = Machine::new();
+    let (machine, sleep) = (Machine::new(), unique_sleep());
     let path = machine.temp.join("groups.json");
     let (record, left) = FileRecord::open(&path).unwrap();
     assert_eq!(left, []);
     let running = tokio::spawn(
-        machine.bash("sleep 600 & echo $! > child; setsid sleep 601 & wait").record(Arc::new(record)).run(),
+        machine.bash(&format!("sleep {sleep} & setsid sleep {sleep} & wait")).record(Arc::new(record)).run(),
     );
-    let child = machine.task().join("child");
-    let number = || std::fs::read_to_string(&child).ok().and_then(|text| text.trim().parse::<i32>().ok());
-    eventually("the command runs", || number().is_some()).await;
+    eventually("the command runs", || sleepers(&sleep) == 2).await;
 
     // What the next daemon would do, with nothing but the file.
     let (_, left) = FileRecord::open(&path).unwrap();
@@ -47,29 +45,25 @@ async fn what_the_record_names_can_be_ended_later() {
     assert!(end_left_over(&left[0]) >= 1);
     let outcome = running.await.unwrap().unwrap();
     assert!(!outcome.succeeded());
-    let number = number().unwrap();
-    eventually("the child is gone", || !lives(number)).await;
+    assert_eq!(sleepers(&sleep), 0);
     assert_eq!(end_left_over(&left[0]), 0);
 }
 
 #[tokio::test]
 async fn a_group_is_ended_by_its_leaders_number_and_start() {
-    let machine = Machine::new();
+    let (machine, sleep) = (Machine::new(), unique_sleep());
     let (sender, receiver) = std::sync::mpsc::channel();
-    let launch = machine.bash("sleep 600 & echo $! > child; wait");
+    let launch = machine.bash(&format!("sleep {sleep} & wait"));
     let running = tokio::spawn(async move {
         launch.run_reporting(&move |group: &LiveGroup| sender.send(group.leader).unwrap()).await
     });
-    let child = machine.task().join("child");
-    let number = || std::fs::read_to_string(&child).ok().and_then(|text| text.trim().parse::<i32>().ok());
-    eventually("the command runs", || number().is_some()).await;
+    eventually("the command runs", || sleepers(&sleep) == 1).await;
     let mut leader = receiver.recv().unwrap().unwrap();
     leader.started += 1;
     assert_eq!(end_group(leader), 0);
     leader.started -= 1;
     assert_eq!(end_group(leader), 1);
     assert!(!running.await.unwrap().unwrap().succeeded());
-    let number = number().unwrap();
-    eventually("the child is gone", || !lives(number)).await;
+    assert_eq!(sleepers(&sleep), 0);
     assert_eq!(end_group(leader), 0);
 }

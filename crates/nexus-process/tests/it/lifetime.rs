@@ -2,28 +2,23 @@
 
 use std::time::{Duration, Instant};
 
-use nexus_process::{Input, Status};
+use nexus_process::{Input, LiveGroup, Status};
 use tokio_util::sync::CancellationToken;
 
-use crate::machine::{Machine, eventually, lives};
-
-fn number_in(path: &std::path::Path) -> Option<i32> {
-    std::fs::read_to_string(path).ok()?.trim().parse().ok()
-}
+use crate::machine::{Machine, eventually, sleepers, unique_sleep};
 
 #[tokio::test]
 async fn a_deadline_ends_the_whole_group() {
-    let machine = Machine::new();
+    let (machine, sleep) = (Machine::new(), unique_sleep());
     let outcome = machine
-        .bash("(sleep 600 & echo $! > grandchild; wait) & echo begun; wait")
+        .bash(&format!("(sleep {sleep} & wait) & echo begun; wait"))
         .deadline(Duration::from_secs(3))
         .run()
         .await
         .unwrap();
     assert_eq!(outcome.status, Status::TimedOut);
     assert!(outcome.stdout.text().contains("begun"));
-    let grandchild = number_in(&machine.task().join("grandchild")).unwrap();
-    eventually("it is gone", || !lives(grandchild)).await;
+    assert_eq!(sleepers(&sleep), 0);
 }
 
 #[tokio::test]
@@ -42,69 +37,72 @@ async fn a_program_that_ignores_the_request_is_killed() {
 }
 
 #[tokio::test]
-async fn a_program_may_use_its_grace() {
-    let machine = Machine::new();
-    let outcome = machine
-        .bash("trap 'echo saved > state; exit 0' TERM; echo ready; while :; do sleep 0.05; done")
-        .deadline(Duration::from_secs(3))
-        .grace(Duration::from_secs(20))
-        .run()
-        .await
-        .unwrap();
-    assert_eq!(outcome.status, Status::TimedOut);
-    assert_eq!(std::fs::read_to_string(machine.task().join("state")).unwrap(), "saved\n");
-}
-
-#[tokio::test]
 async fn cancelling_ends_it_at_once() {
-    let machine = Machine::new();
+    let (machine, sleep) = (Machine::new(), unique_sleep());
     let token = CancellationToken::new();
-    let launch =
-        machine.bash("echo $$ > leader; sleep 600").cancel(token.clone()).grace(Duration::from_secs(30));
+    let launch = machine.bash(&format!("sleep {sleep}")).cancel(token.clone()).grace(Duration::from_secs(30));
     let running = tokio::spawn(launch.run());
-    let leader = machine.task().join("leader");
-    eventually("the command runs", || number_in(&leader).is_some()).await;
+    eventually("the command runs", || sleepers(&sleep) == 1).await;
     let begun = Instant::now();
     token.cancel();
     let outcome = running.await.unwrap().unwrap();
     assert_eq!(outcome.status, Status::Cancelled);
     // Far less than the grace: asking was enough.
     assert!(begun.elapsed() < Duration::from_secs(10), "{:?}", begun.elapsed());
-    assert!(!lives(number_in(&leader).unwrap()));
+    assert_eq!(sleepers(&sleep), 0);
 }
 
 #[tokio::test]
 async fn dropping_the_run_ends_it() {
-    let machine = Machine::new();
-    let running = tokio::spawn(machine.bash("echo $$ > leader; sleep 600").run());
-    let leader = machine.task().join("leader");
-    eventually("the command runs", || number_in(&leader).is_some()).await;
+    let (machine, sleep) = (Machine::new(), unique_sleep());
+    let command = format!("setsid -f env -i sleep {sleep}; sleep {sleep}");
+    let running = tokio::spawn(machine.bash(&command).run());
+    eventually("the command runs", || sleepers(&sleep) == 2).await;
     running.abort();
-    let leader = number_in(&leader).unwrap();
-    eventually("the leader is gone", || !std::path::Path::new(&format!("/proc/{leader}")).exists()).await;
+    eventually("everything is gone", || sleepers(&sleep) == 0).await;
 }
 
 #[tokio::test]
 async fn background_processes_end_with_the_command() {
-    let machine = Machine::new();
+    let (machine, sleep) = (Machine::new(), unique_sleep());
     let begun = Instant::now();
-    let ran = machine.run("sleep 600 & echo $! > left; echo done").await.must_work();
+    let ran = machine.run(&format!("sleep {sleep} & echo done")).await.must_work();
     assert_eq!(ran.stdout, "done\n");
     assert!(begun.elapsed() < Duration::from_secs(20));
-    let left = number_in(&machine.task().join("left")).unwrap();
-    eventually("it is gone", || !lives(left)).await;
+    assert_eq!(sleepers(&sleep), 0);
 }
 
 #[tokio::test]
-async fn a_process_that_leaves_the_group_is_found() {
-    let machine = Machine::new();
-    // A session of its own, which nothing in the group waits for.
-    let command = "setsid -f bash -c 'echo $$ > new; mv new stray; exec sleep 600' >/dev/null 2>&1; \
-                   while [ ! -e stray ]; do sleep 0.01; done";
-    let ran = machine.run(command).await.must_work();
-    assert!(ran.outcome.strays >= 1);
-    let stray = number_in(&machine.task().join("stray")).unwrap();
-    eventually("it is gone", || !lives(stray)).await;
+async fn s5_nothing_that_leaves_the_group_outlives_the_command() {
+    let (machine, sleep) = (Machine::new(), unique_sleep());
+    for command in [
+        "setsid sleep SECONDS &",
+        "setsid -f env -i sleep SECONDS",
+        "(setsid bash -c 'setsid sleep SECONDS & disown; exit' &) ; sleep 0.1",
+        "env -i setsid bash -c 'trap \"\" TERM HUP; (sleep SECONDS &) ; exec sleep SECONDS' & sleep 0.1",
+        "nohup setsid sleep SECONDS </dev/null >/dev/null 2>&1 & sleep 0.1",
+    ] {
+        machine.run(&command.replace("SECONDS", &sleep)).await.must_work();
+        assert_eq!(sleepers(&sleep), 0, "{command}");
+    }
+}
+
+#[tokio::test]
+async fn s5_nothing_outlives_a_helper_that_was_killed() {
+    let (machine, sleep) = (Machine::new(), unique_sleep());
+    let (sender, receiver) = std::sync::mpsc::channel();
+    let launch = machine.bash(&format!("setsid -f env -i sleep {sleep}; sleep {sleep}"));
+    let running = tokio::spawn(async move {
+        launch.run_reporting(&move |group: &LiveGroup| sender.send(group.leader).unwrap()).await
+    });
+    eventually("the command runs", || sleepers(&sleep) == 2).await;
+    let leader = rustix::process::Pid::from_raw(receiver.recv().unwrap().unwrap().process).unwrap();
+    rustix::process::kill_process(leader, rustix::process::Signal::KILL).unwrap();
+    assert_eq!(running.await.unwrap().unwrap().status, Status::Signaled(9));
+    // Without namespaces only what kept its mark is found.
+    if nexus_process::tier_with(&crate::machine::helper()) == Some(nexus_process::Tier::Namespaces) {
+        assert_eq!(sleepers(&sleep), 0);
+    }
 }
 
 #[tokio::test]

@@ -286,6 +286,10 @@ fn render(outcome: &Outcome, timeout: Duration, remedy: Option<&str>) -> String 
             MAX_TIMEOUT.as_millis()
         ),
         Status::Cancelled => write!(text, "[cancelled after {seconds:.1} s]"),
+        Status::DiskFull => write!(
+            text,
+            "[ended after {seconds:.1} s because the disk was nearly full; remove what is not needed and write less]"
+        ),
     };
     if let Some(remedy) = remedy {
         end_line(&mut text);

@@ -85,6 +85,8 @@ fn render(status: &StatusReport, health: Option<&HealthReport>) -> String {
     }
     if let Some(health) = health {
         row("model", &health.model);
+        let untried = "not tried yet; the first command of an agent does, and `nexus doctor`";
+        row("sandbox", health.sandbox.as_deref().unwrap_or(untried));
         let pipeline = &health.pipeline;
         row(
             "requests",

@@ -59,6 +59,7 @@ const CRATES: &[(&str, &[&str])] = &[
         &[
             "base",
             "protocol",
+            "process",
             "workspace",
             "store",
             "credentials",
@@ -102,6 +103,7 @@ const ONLY: &[(&str, &[&str])] = &[
     ("rmcp", &["nexus-mcp"]),
     ("landlock", &["nexus-process"]),
     ("seccompiler", &["nexus-process"]),
+    ("nix", &["nexus-process"]),
     ("zerocopy", &["nexus-kernel"]),
     ("ulid", &["nexus-base"]),
     ("getrandom", &["nexus-base"]),
@@ -121,6 +123,11 @@ const ONLY: &[(&str, &[&str])] = &[
 /// Where shipped code starts a program, how it is confined there, and why that is enough.
 const STARTS: &[(&str, &str, &str)] = &[
     ("crates/nexus-process/src/git.rs", "Launch::new", "git: sandbox, always"),
+    (
+        "crates/nexus-process/src/sandbox/tier.rs",
+        "Launch::new",
+        "`true`, to find out which sandbox there is: in it or not at all",
+    ),
     (
         "crates/nexus-tools/src/tools/bash.rs",
         "Launch::new",

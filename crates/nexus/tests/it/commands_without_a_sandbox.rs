@@ -18,8 +18,13 @@ const NO_SUCH_CALL: u32 = 38;
 
 /// Does something on a thread that, with whatever it starts, finds no Landlock in the kernel.
 pub(crate) fn without_landlock<T: Send>(work: impl FnOnce() -> T + Send) -> T {
+    without_call(CREATE_RULESET, work)
+}
+
+/// Does something on a thread that, with whatever it starts, cannot make this system call.
+pub(crate) fn without_call<T: Send>(call: i64, work: impl FnOnce() -> T + Send) -> T {
     let filter = SeccompFilter::new(
-        BTreeMap::from([(CREATE_RULESET, Vec::new())]),
+        BTreeMap::from([(call, Vec::new())]),
         SeccompAction::Allow,
         SeccompAction::Errno(NO_SUCH_CALL),
         std::env::consts::ARCH.try_into().unwrap(),

@@ -67,6 +67,7 @@ mod project_roles;
 mod readme_is_real;
 mod repository;
 mod s1_links_are_not_followed;
+mod sandbox_in_tiers;
 mod scripted;
 mod sessions_are_shortened;
 mod skills_ask_first;

@@ -29,7 +29,12 @@ pub(crate) struct Done {
 
 /// Makes an onboarded workspace that talks to `server`.
 pub(crate) fn workspace(server: &ModelServer) -> Workspace {
-    let mut workspace = Workspace::initialized(env!("CARGO_BIN_EXE_nexus"));
+    let workspace = Workspace::initialized(env!("CARGO_BIN_EXE_nexus"));
+    onboarded(workspace, server)
+}
+
+/// Makes a workspace one that is onboarded and talks to `server`.
+pub(crate) fn onboarded(mut workspace: Workspace, server: &ModelServer) -> Workspace {
     server.configure(&mut workspace, Wire::Anthropic);
     workspace.write("state/agents/ada/IDENTITY.md", "---\nname: Ada\n---\nAda helps.\n");
     workspace.write("state/agents/ada/SOUL.md", "Kind and exact.\n");
@@ -41,7 +46,16 @@ impl Scripted {
     /// Starts everything; `prepare` may change the workspace before the daemon runs.
     pub(crate) fn start(prepare: impl FnOnce(&mut Workspace)) -> Self {
         let server = server();
-        let mut workspace = workspace(&server);
+        let workspace = workspace(&server);
+        Self::start_in(workspace, server, prepare)
+    }
+
+    /// Starts the daemon of a workspace; `prepare` may change it before.
+    pub(crate) fn start_in(
+        mut workspace: Workspace,
+        server: ModelServer,
+        prepare: impl FnOnce(&mut Workspace),
+    ) -> Self {
         prepare(&mut workspace);
         let daemon = Daemon::start(&workspace, &DaemonOptions::default());
         Self { workspace, server, daemon, count: AtomicUsize::new(0) }

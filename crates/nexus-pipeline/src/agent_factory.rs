@@ -16,7 +16,7 @@ use nexus_project::catalog::ModelTier;
 use nexus_protocol::framing::{Frame, Kind, key};
 use nexus_store::agents::ItemKind;
 use nexus_tools::ports::Approve;
-use nexus_tools::{FileAccess, FileTools, Shell, ShellSetup};
+use nexus_tools::{BackgroundPrograms, FileAccess, FileTools, Shell, ShellSetup};
 use nexus_tools::{Role, Toolbox};
 use nexus_workspace::config::Settings;
 use nexus_workspace::skills::OfferedSkills;
@@ -50,6 +50,7 @@ pub struct AgentFactory {
     pub memory: Memory,
     sockets: ToolSockets,
     processes: Arc<FileRecord>,
+    background: Arc<BackgroundPrograms>,
     owner_home: PathBuf,
     skills: OfferedSkills,
     tool_assembly: ToolAssembly,
@@ -100,6 +101,7 @@ impl AgentFactory {
             memory,
             sockets,
             processes,
+            background: Arc::default(),
             owner_home,
             zone: local_zone_name(),
             note: Arc::default(),
@@ -307,7 +309,12 @@ impl AgentFactory {
                 let stage = persona::onboarding(&self.layout).map_err(|error| chain(&error))?;
                 let access = FileAccess::worker_at(&self.layout, folder, &stage.writable())
                     .map_err(|error| chain(&error))?;
-                Ok(FileTools::worker(access, Some(self.shell(request, stage.writable(), folder)?)))
+                // What a worker leaves running belongs to whoever sent it, which is there when the worker is gone.
+                let session = request.session;
+                let owner = session.parent.as_ref().unwrap_or(&session.label).to_string();
+                let shell = self.shell(request, stage.writable(), folder)?;
+                let shell = shell.background_programs(Arc::clone(&self.background), owner);
+                Ok(FileTools::worker(access, Some(shell)))
             }
         }
     }

@@ -23,6 +23,6 @@ pub use scope::{Done, RunFacts, Scope};
 pub use taint::{Level as TaintLevel, Taint};
 pub use toolbox::Toolbox;
 pub use tools::{
-    AccessError, Artifacts, FileAccess, FileTools, OpenToolSocket, Rights, Shell, ShellError, ShellSetup,
-    Unconfined,
+    AccessError, Artifacts, BackgroundPrograms, FileAccess, FileTools, OpenToolSocket, Rights, Shell,
+    ShellError, ShellSetup, Unconfined,
 };

@@ -7,6 +7,7 @@
 mod access;
 mod arguments;
 mod artifacts;
+mod background;
 mod bash;
 mod edit;
 mod glob;
@@ -38,6 +39,7 @@ use crate::taint::Level;
 
 pub use access::{AccessError, FileAccess, Rights};
 pub use artifacts::Artifacts;
+pub use background::BackgroundPrograms;
 pub use shell::{OpenToolSocket, Shell, ShellError, ShellSetup, Unconfined};
 
 use arguments::Arguments;

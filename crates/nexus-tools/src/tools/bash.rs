@@ -30,6 +30,8 @@ const MAX_TIMEOUT: Duration = Duration::from_secs(600);
 const COMMAND_LIMIT: usize = 64 * 1024;
 /// The most bytes kept of each output stream; what of them the model sees at once is decided above.
 const OUTPUT_LIMIT: usize = 1024 * 1024;
+/// How long a program in the background is waited for to say something, which is often why it does not run.
+const FIRST_WORDS: Duration = Duration::from_secs(2);
 /// What a command says that brings somebody's words from the network.
 const FETCHERS: [&str; 5] = ["curl", "wget", "http://", "https://", "ftp://"];
 /// What a command with the network brings.
@@ -55,6 +57,14 @@ async fn run(
     trail: &Trail,
     marks: Option<&dyn FileMarks>,
 ) -> Result<Done, String> {
+    let background = arguments.switch("background")?;
+    if let Some(number) = arguments.optional_number("program")? {
+        return look_at(shell, number, arguments.switch("stop")?).await;
+    }
+    if background && arguments.optional_text("command")?.is_none() {
+        let (programs, owner) = shell.background()?;
+        return Ok(Done::own(ToolOutput::ok(programs.list(owner))));
+    }
     let command = arguments.text("command")?;
     if command.trim().is_empty() {
         return Err("the command is empty".to_owned());
@@ -68,11 +78,20 @@ async fn run(
     let timeout = arguments
         .optional_number("timeout_ms")?
         .map_or(DEFAULT_TIMEOUT, |wanted| Duration::from_millis(wanted.max(1)).min(MAX_TIMEOUT));
-    let terms = terms(shell, command, arguments.switch("network")?, scope).await?;
+    if background && scope.level != Level::Clean {
+        return Err(
+            "not started: a run that has read somebody else's words starts nothing that goes on without it"
+                .to_owned(),
+        );
+    }
+    let terms = terms(shell, command, arguments.switch("network")?, background, scope).await?;
     let profile = shell.profile(terms);
     let confinement = confinement(shell, command, &profile, scope).await?;
     let is_confined = matches!(confinement, Confinement::Sandbox(_));
-    let launch = launch(shell, command, confinement, timeout, scope)?;
+    if background {
+        return in_background(shell, command, confinement, trail, scope).await;
+    }
+    let launch = with_socket(shell, launch(shell, command, confinement, timeout, scope), scope)?;
     let brings = reads_outside(shell, command, terms).then_some(FROM_THE_NETWORK);
     let snapshot = if terms.look_only { None } else { keep_folder(shell, trail).await? };
     let watch = Watch::begin(marks, &shell.folder, scope, brings).await?;
@@ -120,7 +139,13 @@ fn reads_outside(shell: &Shell, command: &str, terms: Terms) -> bool {
 }
 
 /// Settles what the command may do, asking the owner where it wants more than it has.
-async fn terms(shell: &Shell, command: &str, network: bool, scope: &Scope<'_>) -> Result<Terms, String> {
+async fn terms(
+    shell: &Shell,
+    command: &str,
+    network: bool,
+    background: bool,
+    scope: &Scope<'_>,
+) -> Result<Terms, String> {
     let clean = scope.level == Level::Clean;
     let mut terms = Terms {
         network: if clean { shell.network } else { Network::Off },
@@ -129,7 +154,11 @@ async fn terms(shell: &Shell, command: &str, network: bool, scope: &Scope<'_>) -
     };
     if network && terms.network == Network::Off {
         let reason = scope.run.taint.reason().unwrap_or_else(|| "commands have no network here".to_owned());
-        let consent = consent(shell, command, "with network access", "network", reason)?;
+        let (how, opens) = match background {
+            true => ("in the background, until it is stopped, with network access", "background-network"),
+            false => ("with network access", "network"),
+        };
+        let consent = consent(shell, command, how, opens, reason)?;
         scope.consent(consent).await?;
         terms.network = Network::On;
     }
@@ -156,7 +185,7 @@ fn launch(
     confinement: Confinement,
     timeout: Duration,
     scope: &Scope<'_>,
-) -> Result<Launch, String> {
+) -> Launch {
     let mut launch = if Path::new("/bin/bash").exists() {
         Launch::new("/bin/bash", &shell.folder, confinement).arguments([
             "--noprofile",
@@ -178,12 +207,50 @@ fn launch(
     if let Some(record) = &shell.record {
         launch = launch.record(record.clone());
     }
-    if let Some(open) = &shell.tool_socket {
-        let socket = open(scope.run.taint.provenance(Role::Worker))
-            .map_err(|error| format!("the socket to the daemon could not be opened: {error}"))?;
-        launch = launch.tool_socket(RUN_SOCKET_VARIABLE, socket);
+    launch
+}
+
+/// Gives a command its socket to the daemon, which serves it until the call ends.
+fn with_socket(shell: &Shell, launch: Launch, scope: &Scope<'_>) -> Result<Launch, String> {
+    let Some(open) = &shell.tool_socket else { return Ok(launch) };
+    let socket = open(scope.run.taint.provenance(Role::Worker))
+        .map_err(|error| format!("the socket to the daemon could not be opened: {error}"))?;
+    Ok(launch.tool_socket(RUN_SOCKET_VARIABLE, socket))
+}
+
+/// Starts a program that goes on after the call. It gets no socket: that one ends with the call.
+async fn in_background(
+    shell: &Shell,
+    command: &str,
+    confinement: Confinement,
+    trail: &Trail,
+    scope: &Scope<'_>,
+) -> Result<Done, String> {
+    let (programs, owner) = shell.background()?;
+    if matches!(confinement, Confinement::Unsandboxed) {
+        return Err("not started: without a sandbox nothing ends a program that goes on".to_owned());
     }
-    Ok(launch)
+    // Undo goes back to before it; what it changes later is not compared.
+    keep_folder(shell, trail).await?;
+    let launch = launch(shell, command, confinement, MAX_TIMEOUT, scope);
+    let number = programs.start(owner, command, launch, shell.temp())?;
+    programs.first_words(number, FIRST_WORDS).await;
+    let mut text = programs.look(owner, number)?;
+    let _ = write!(
+        text,
+        "[background] It is program {number} of this conversation and ends with the daemon, after a day, or with \
+         bash {{\"program\": {number}, \"stop\": true}}; bash {{\"program\": {number}}} shows what it says."
+    );
+    Ok(Done::own(ToolOutput::ok(text)))
+}
+
+async fn look_at(shell: &Shell, number: u64, stop: bool) -> Result<Done, String> {
+    let (programs, owner) = shell.background()?;
+    let text = match stop {
+        true => programs.stop(owner, number).await?,
+        false => programs.look(owner, number)?,
+    };
+    Ok(Done::own(ToolOutput::ok(text)))
 }
 
 /// Keeps the task folder as it is; a command does not run when that cannot be done.

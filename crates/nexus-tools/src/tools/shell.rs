@@ -13,6 +13,7 @@ use nexus_process::{
 };
 use nexus_workspace::Layout;
 
+use super::background::BackgroundPrograms;
 use super::modes::Modes;
 
 /// Opens the program's end of a socket on which the daemon serves one call with its worker's rights. What
@@ -97,8 +98,10 @@ pub struct Shell {
     pub(super) tool_socket: Option<OpenToolSocket>,
     pub(super) unconfined: Unconfined,
     pub(super) modes: Modes,
-    /// Removed with the shell.
-    _temp: tempfile::TempDir,
+    /// Programs that go on after their call, and the conversation they belong to.
+    background: Option<(Arc<BackgroundPrograms>, String)>,
+    /// Removed with the shell and the last program that uses it.
+    temp: Arc<tempfile::TempDir>,
 }
 
 impl fmt::Debug for Shell {
@@ -189,7 +192,8 @@ impl Shell {
             tool_socket: None,
             unconfined: Unconfined::Ask,
             modes: Modes::of(layout),
-            _temp: temp,
+            background: None,
+            temp: Arc::new(temp),
         })
     }
 
@@ -223,6 +227,23 @@ impl Shell {
     pub fn record(mut self, record: Arc<dyn GroupRecord>) -> Self {
         self.record = Some(record);
         self
+    }
+
+    /// Lets commands leave programs running, as programs of the conversation `owner`.
+    #[must_use]
+    pub fn background_programs(mut self, programs: Arc<BackgroundPrograms>, owner: String) -> Self {
+        self.background = Some((programs, owner));
+        self
+    }
+
+    pub(super) fn background(&self) -> Result<(&BackgroundPrograms, &str), String> {
+        let (programs, owner) =
+            self.background.as_ref().ok_or("programs cannot be left running in the background here")?;
+        Ok((programs, owner))
+    }
+
+    pub(super) fn temp(&self) -> Arc<tempfile::TempDir> {
+        Arc::clone(&self.temp)
     }
 
     /// Gives every command a socket to the daemon.
@@ -261,8 +282,10 @@ fn introduce_to_git(private_home: &Path, owner_home: &Path) -> Result<(), FileEr
     let owners = file::read_text(&owner_home.join(".gitconfig"), GIT_SETTINGS_LIMIT).unwrap_or_default();
     let name = git_user(&owners, "name").unwrap_or_else(|| "Nexus worker".to_owned());
     let email = git_user(&owners, "email").unwrap_or_else(|| "worker@nexus.invalid".to_owned());
-    let settings =
-        format!("[user]\n\tname = \"{name}\"\n\temail = \"{email}\"\n[init]\n\tdefaultBranch = main\n");
+    let settings = format!(
+        "[user]\n\tname = \"{name}\"\n\temail = \"{email}\"\n[init]\n\tdefaultBranch = main\n\
+         [gc]\n\tautoDetach = false\n[maintenance]\n\tautoDetach = false\n"
+    );
     let path = private_home.join(".gitconfig");
     file::create_once(&path, settings.as_bytes(), 0o600, Durability::Crash).map(|_| ())
 }

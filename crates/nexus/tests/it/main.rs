@@ -6,6 +6,7 @@ mod architecture;
 mod automations_of_the_owner;
 mod automations_remember;
 mod automations_survive_deaths;
+mod background_programs;
 mod backup_comes_back;
 mod bindings_in_harnesses;
 mod budgets_hold;

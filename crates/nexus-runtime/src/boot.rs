@@ -176,6 +176,8 @@ where
             daemon.lifecycle.stopping().clone(),
         ),
     );
+    let stopping = daemon.lifecycle.stopping().clone();
+    nexus_base::task::spawn("disk-reserve", crate::disk_reserve::keep(options.layout.data(), stopping));
     check_credentials(options);
     daemon.automations.take_up();
 

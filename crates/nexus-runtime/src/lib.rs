@@ -1,6 +1,7 @@
 //! The daemon: boot order, reload, composition.
 
 mod boot;
+mod disk_reserve;
 mod memory_keeper;
 mod reload;
 mod signals;

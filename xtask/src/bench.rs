@@ -10,6 +10,7 @@ use crate::command::{self, Profile};
 use crate::disk;
 use crate::measure::{Report, show};
 
+mod bash;
 mod memory;
 mod model;
 mod sessions;
@@ -29,6 +30,8 @@ pub(crate) enum Bench {
     Sessions(Options),
     /// The provider's first token on its way to the client, and aborts on their way back.
     Stream(Options),
+    /// What the sandbox adds to a command.
+    Bash(Options),
     /// Recall, the embedder and what a fact takes, on one core.
     Memory,
     /// The six databases alone: opening, writing, reading and grouped commits.
@@ -64,10 +67,11 @@ pub(crate) fn run(bench: &Bench) -> Result<()> {
         Bench::Turn(options) => (options, &[turn::measure]),
         Bench::Sessions(options) => (options, &[sessions::measure]),
         Bench::Stream(options) => (options, &[stream::measure]),
+        Bench::Bash(options) => (options, &[bash::measure]),
         Bench::Memory => return memory::run(),
         Bench::Store => return store::run(),
         Bench::All(options) => {
-            (options, &[start::measure, turn::measure, stream::measure, sessions::measure])
+            (options, &[start::measure, turn::measure, bash::measure, stream::measure, sessions::measure])
         }
     };
     let binary = command::nexus(options.binary.as_deref(), Profile::Release)?;

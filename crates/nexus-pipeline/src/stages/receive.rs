@@ -13,13 +13,10 @@ use super::{Message, StageClock};
 use crate::RuntimeError;
 use crate::admission::Ticket;
 use crate::pipeline::Pipeline;
-use crate::send_options::{SendOptions, invalid};
+use crate::send_options::{SendOptions, SentBy, invalid};
 
 /// Source of everything that comes over the control plane.
 const CONTROL_PLANE: &str = "control-plane";
-
-/// How the owner is named as a caller.
-const OWNER: &str = "owner";
 
 /// What became of a message that was sent.
 pub(crate) enum Received {
@@ -41,8 +38,10 @@ pub(super) async fn receive(
     let body_hash = hash(&send);
     let source_id = match &send.idempotency_key {
         // Everybody has keys of their own: nobody's message passes for the repetition of somebody else's.
-        Some(key) if options.caller != OWNER => format!("{}:{key}", options.caller),
-        Some(key) => key.clone(),
+        Some(key) => match &options.caller {
+            SentBy::Client(name) => format!("{name}:{key}"),
+            SentBy::Owner | SentBy::System(_) => key.clone(),
+        },
         None => new_ulid(),
     };
     let mut event = NewEvent::message(CONTROL_PLANE, &source_id, pipeline.owner.as_str(), &send.message);

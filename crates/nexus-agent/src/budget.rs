@@ -189,7 +189,7 @@ mod tests {
         assert!(
             spent(Spent { run_tokens: 5, ..nothing })
                 .unwrap_err()
-                .contains("its workers used their 5 tokens")
+                .contains("its workers used up their 5 tokens")
         );
         assert!(spent(Spent { day_tokens: 7, ..nothing }).unwrap_err().contains("today's 7 tokens"));
         assert!(

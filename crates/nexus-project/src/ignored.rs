@@ -57,7 +57,7 @@ mod tests {
 
     /// What the faults are about, in order.
     fn about(text: &str) -> Vec<&'static str> {
-        let names = ["hides memory/", "hides context/", "hides rules/", "hides history.json", "take state/"];
+        let names = ["hides memory/", "hides context/", "hides rules/", "hides history.json", "track state/"];
         let faults = faults(text);
         let found: Vec<&str> =
             names.into_iter().filter(|name| faults.iter().any(|fault| fault.contains(name))).collect();
@@ -86,9 +86,9 @@ mod tests {
             ("state/\n*.md\n", vec!["hides memory/", "hides context/", "hides rules/"]),
             ("state/\nhistory.json\n", vec!["hides history.json"]),
             ("state/\nhist?ry.*\n", vec!["hides history.json"]),
-            ("", vec!["take state/"]),
-            ("state/\n!state/", vec!["take state/"]),
-            ("state/plan.json", vec!["take state/"]),
+            ("", vec!["track state/"]),
+            ("state/\n!state/", vec!["track state/"]),
+            ("state/plan.json", vec!["track state/"]),
         ] {
             assert_eq!(about(text), faults, "{text}");
         }

@@ -96,7 +96,7 @@ fn only_a_manager_on_a_channel_has_the_rules_of_channels() {
     let none = Assignment::default();
     let group = place.prompt(Role::Manager, "group:discord:garden", &none);
     insta::assert_snapshot!(texts::channel_rules("discord"));
-    assert!(names(&group).contains(&"channel") && group.text.contains("You speak on discord"));
+    assert!(names(&group).contains(&"channel") && group.text.contains("You are writing on discord"));
     for (role, session) in
         [(Role::Manager, "dm:owner"), (Role::Worker, "group:discord:garden"), (Role::Worker, "worker:1")]
     {

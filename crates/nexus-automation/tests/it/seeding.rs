@@ -141,7 +141,7 @@ async fn generated_files_follow_from_the_store() {
     place.seed().await;
     let picture = place.picture();
     insta::assert_snapshot!(picture["memory-writer/skills/memory/DB_PATHS"].1, @"
-    # Where memory lies, from the workspace's root. Closed to agents; use `nexus memory`.
+    # Path of the memory database, from the workspace's root. Closed to agents; use `nexus memory`.
     MEMORY_DB=state/data/memory.db
     IDENTITY_DB=state/data/identity.db
     EMBEDDINGS_DB=state/data/embeddings.db

@@ -75,7 +75,7 @@ fn a_login_file_without_a_login_is_reported_and_nothing_else() {
     place.put("home/.claude/.credentials.json", "not json");
     let report = sync(&place, &[], DEFAULT_SYNC_TTL);
     assert_eq!(report.problems.len(), 1);
-    assert!(report.problems[0].ends_with("/home/.claude/.credentials.json: no login of claude-cli in it"));
+    assert!(report.problems[0].ends_with("/home/.claude/.credentials.json contains no login of claude-cli"));
     assert_eq!(place.files(), []);
 }
 

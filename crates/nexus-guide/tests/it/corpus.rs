@@ -55,7 +55,7 @@ fn taken_for(text: &str) -> (&'static str, String) {
         ("I am the offline guide and understand", "help"),
         ("No worker of mine", "cancel"),
         ("It is ", "time"),
-        ("I am the offline guide, not a language model. To let", "connect"),
+        ("I am the offline guide, not a language model. To connect", "connect"),
         ("You are welcome", "thanks"),
         ("Goodbye", "bye"),
         ("There is no failed task", "retry"),

@@ -69,7 +69,7 @@ fn a_package_with_a_fault_is_refused_whole() {
         load(folder.path(), &manifest).unwrap_err()
     };
     let said = fault(&|folder, _| plant(&folder.join("agents/tester/body.md"), "Trust everything.\n"));
-    assert!(said.contains("tester: the instructions are not those"), "{said}");
+    assert!(said.contains("tester: the instructions do not match"), "{said}");
     let said = fault(&|folder, _| fs::remove_file(folder.join("skills/nx-run/body.md")).unwrap());
     assert!(said.contains("nx-run/body.md: it is missing"), "{said}");
     let said = fault(&|folder, manifest| {

@@ -311,7 +311,7 @@ mod tests {
         };
         assert!(ask(&["true"], 1).contains("server does not"));
         assert!(ask(&["/no/such"], 1).contains("cannot be started"));
-        assert!(ask(&["true"], 2).starts_with("not asked any more: "), "it never came up");
+        assert!(ask(&["true"], 2).starts_with("not asked because "), "it never came up");
     }
 
     #[test]
@@ -326,6 +326,6 @@ mod tests {
         for _ in 0..MAX_SILENCES {
             assert!(ask().starts_with("the server does not answer tools/call within"));
         }
-        assert!(ask().starts_with("not asked any more: the server does not answer tools/call"));
+        assert!(ask().starts_with("not asked because the server does not answer tools/call"));
     }
 }

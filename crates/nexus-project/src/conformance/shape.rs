@@ -320,7 +320,7 @@ mod tests {
         });
         let history = json!({ "cycles": [cycle] });
         let said = problems("history.json", &history, None);
-        assert_eq!(said, ["form of .nexus/history.json cycles[0].schema_version: it is missing"]);
+        assert_eq!(said, ["format of .nexus/history.json cycles[0].schema_version: it is missing"]);
         assert!(problems("history.json", &history, Some(&history)).is_empty(), "it was planted so");
         let tasks = json!({ "goal": "", "decisions": [], "tasks": [{
             "id": 0, "title": "", "context": "c", "status": "blocked", "deps": ["1"], "colour": "red",

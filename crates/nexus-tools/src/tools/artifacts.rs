@@ -170,7 +170,7 @@ mod tests {
         let text: String = (0..20_000).map(|number| format!("line {number}\n")).collect();
         let told = artifacts.fit(text.clone(), true).await;
         assert!(told.len() < SHOWN + 200 && told.starts_with("line 0\n") && told.ends_with("line 19999\n"));
-        let name = told.split("the whole is ").nth(1).unwrap().split(';').next().unwrap();
+        let name = told.split("the full result is ").nth(1).unwrap().split(';').next().unwrap();
         let mut kept = artifacts.open(name).unwrap();
         let mut content = String::new();
         kept.file.read_to_string(&mut content).unwrap();
@@ -191,6 +191,6 @@ mod tests {
             artifacts.keep(&number.to_string(), false).unwrap();
         }
         assert_eq!(std::fs::read_dir(folder.path().join("state/artifacts")).unwrap().count(), MAX_FILES);
-        assert!(artifacts.open(&format!("{SCHEME}{first}")).unwrap_err().contains("not kept any more"));
+        assert!(artifacts.open(&format!("{SCHEME}{first}")).unwrap_err().contains("no longer stored"));
     }
 }

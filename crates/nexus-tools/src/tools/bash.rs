@@ -407,7 +407,7 @@ mod tests {
             "",
             "",
             None,
-            "[ended after 9000 ms, its timeout; raise timeout_ms (at most 600000) or do less at once]",
+            "[timed out after 9000 ms; raise timeout_ms (at most 600000) or do less at once]",
         );
     }
 }

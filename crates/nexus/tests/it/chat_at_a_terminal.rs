@@ -81,7 +81,7 @@ fn a_conversation_is_summed_up_and_begun_anew_from_the_prompt() {
     workspace.nexus(&["sessions", "reset", "dm:entity-owner"]).ok();
     terminal.wait_for("the conversation starts afresh", 1);
     terminal.press("/new\r");
-    terminal.wait_for_prompt_after("the conversation starts afresh already");
+    terminal.wait_for_prompt_after("the conversation already starts afresh");
     assert_eq!(terminal.seen().matches("summarised from here on").count(), 1, "{}", terminal.seen());
     terminal.press("/help\r");
     terminal.wait_for_prompt_after("/reset");

@@ -29,10 +29,6 @@ const SWEPT_ELSEWHERE: &[(&str, &[&str])] = &[
         &[
             "turn.compaction.before_commit",
             "turn.compaction.committed",
-            "turn.enrichment.before_commit",
-            "turn.enrichment.committed",
-            "turn.prompt.before_commit",
-            "turn.prompt.committed",
             "turn.usage.before_commit",
             "turn.usage.committed",
         ],

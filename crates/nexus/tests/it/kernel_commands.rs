@@ -151,7 +151,10 @@ fn a_second_server_is_told_who_serves() {
     let serving = Serving::start(&workspace, &["--quiet"], None);
     let refused = workspace.nexus(&["kernel", "serve"]);
     assert_eq!(refused.code(), Some(1));
-    assert!(refused.stderr.contains(&format!("served already by process {}", serving.id())), "{refused:?}");
+    assert!(
+        refused.stderr.contains(&format!("is already being served by process {}", serving.id())),
+        "{refused:?}"
+    );
 }
 
 #[test]

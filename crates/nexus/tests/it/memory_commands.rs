@@ -225,7 +225,7 @@ fn an_evaluation_takes_data_as_people_have_it_and_names_what_it_cannot_take() {
     std::fs::create_dir(workspace.home().join("store0")).unwrap();
     let told = eval(0).ok();
     assert!(told.stderr.contains("6 documents, 5 queries"), "{told:?}");
-    assert!(told.stderr.contains("2 documents have no time"), "{told:?}");
+    assert!(told.stderr.contains("2 documents have no readable time"), "{told:?}");
     let found = ranked();
     assert_eq!((&found[0]["id"], &found[0]["ranked"][0]), (&json!("q1"), &json!("1")), "{found:?}");
     assert!(!found[0].to_string().contains("d5"), "nothing of another conversation: {found:?}");

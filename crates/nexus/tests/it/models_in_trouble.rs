@@ -55,8 +55,8 @@ fn every_kind_of_trouble_ends_in_words_and_the_next_message_is_served() {
         let cases: Vec<(&str, Vec<Reply>, &str)> = vec![
             ("overload", thrice(Reply::status(529, "Overloaded")), "is unavailable: status 529: Overloaded"),
             ("5xx", thrice(Reply::status(500, "internal")), "is unavailable: status 500: internal"),
-            ("cut", vec![Reply::text("Once upon a time").pieces(4).cut_after(4)], "broke off"),
-            ("cut unseen", thrice(Reply::text("never seen").cut_after(1)), "broke off"),
+            ("cut", vec![Reply::text("Once upon a time").pieces(4).cut_after(4)], "was cut off"),
+            ("cut unseen", thrice(Reply::text("never seen").cut_after(1)), "was cut off"),
             ("silence", vec![Reply::text("x").hold(&stall), Reply::text("x").hold(&stall)], "took too long"),
             ("stall", vec![Reply::text("one two three").pieces(3).hold_after(3, &stall)], "took too long"),
             (

@@ -75,13 +75,13 @@ fn wide_letters_circles_and_many_dependencies_stay_in_eighty_columns() {
     let lines: Vec<&str> = graph.lines().filter(|line| !line.ends_with("Dig  @engineer")).collect();
     insta::assert_snapshot!(lines.join("\n"), @r"
     └─ [ ] 34 納屋を緑色に塗…  @engineer  (also after 5, 6, 7, 8, 9, 10 and 23 more)
-    [ ] 35 納屋を緑色に塗り替えて屋根も…  @engineer  (after 99, which does not exist)
+    [ ] 35 納屋を緑色に塗り替えて屋根…  @engineer  (after 99, which does not exist)
     [ ] 1 Round  @engineer  (after 3)
     └─ [ ] 2 About  @engineer
        └─ [ ] 3 Again  @engineer
 
-    Some tasks wait for each other in a circle.
-    [x] done  [~] in progress  [>] ready  [ ] waits
+    Some tasks wait for each other in a cycle.
+    [x] done  [~] in progress  [>] ready  [ ] waiting
     ");
     let status = shown(root, &["status"]);
     insta::assert_snapshot!(status.split_once("branch ").unwrap().1, @r"
@@ -131,7 +131,7 @@ fn a_long_chain_goes_on_at_the_margin_and_says_after_what() {
     [>] 1 First  @engineer
     [ ] 15 Next  @engineer  (after 14)
     [ ] 29 Next  @engineer  (after 28)
-    [x] done  [~] in progress  [>] ready  [ ] waits
+    [x] done  [~] in progress  [>] ready  [ ] waiting
     ");
     assert_eq!(graph.matches("] ").count(), 40 + 4, "every task once, and the legend: {graph}");
 }

@@ -107,7 +107,7 @@ fn plan_tasks_and_graph_are_readable() {
     [>] 1 Buy paint  @engineer
     └─ [ ] 2 Paint
 
-    [x] done  [~] in progress  [>] ready  [ ] waits
+    [x] done  [~] in progress  [>] ready  [ ] waiting
     ");
     let status = json_of(&nexus(&inside, &["status", "--json"]));
     assert_eq!(status["plan"]["summary"], json!({ "total": 2, "pending": 1, "decided": 1 }));

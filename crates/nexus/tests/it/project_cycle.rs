@@ -354,7 +354,7 @@ fn the_guide_carries_out_a_cycle_in_its_simple_form_and_says_where_projects_are(
     chat(&workspace, root, "[plan] Build a shed");
     chat(&workspace, root, "[d] use wood");
     let wordy = chat(&workspace, root, "[run]");
-    assert!(wordy.contains("issue 1 names no command") && wordy.contains("[d] #1 run `"), "{wordy}");
+    assert!(wordy.contains("issue 1 contains no command") && wordy.contains("[d] #1 run `"), "{wordy}");
     assert!(!root.join(".nexus/state/tasks.json").exists(), "no task that nobody can do");
     chat(&workspace, root, "[d] #1 run `cat wood`");
     let failed = chat(&workspace, root, "[run]");

@@ -44,7 +44,7 @@ fn wrong_messages_and_wrong_calls_are_told_and_nothing_stops() {
             (json!({"message": "  "}), 400, "empty"),
             (json!({"message": "hi", "session": "no such form"}), 400, "session label"),
             (json!({"message": "hi", "session": "worker:01"}), 403, "run by the daemon"),
-            (json!({"message": "x".repeat(300_000)}), 400, "the most is"),
+            (json!({"message": "x".repeat(300_000)}), 400, "the limit is"),
         ] {
             let answer = daemon.post("/api/chat", &message);
             assert_eq!(answer.status, status, "{message:.80}");

@@ -52,7 +52,7 @@ async fn permissions_of_the_token_are_put_back() {
     let place = Place::new();
     let output =
         place.call(&place.worker(), "bash", json!({"command": "chmod 666 ../state/config.json"})).await;
-    assert!(Place::failed(&output).contains("config.json were put back"), "{}", output.text);
+    assert!(Place::failed(&output).contains("config.json were restored"), "{}", output.text);
     let mode = place.root().join("state/config.json").metadata().unwrap().permissions().mode();
     assert_eq!(mode & 0o777, 0o600);
 }

@@ -93,7 +93,7 @@ async fn edit_replaces_exactly_or_says_why_not() {
         output.text
     );
     let output = place.call(&tools, "edit", edit("fn beta() {\ncall();", "x", false)).await;
-    assert!(Place::failed(&output).contains("Line 2 begins like it"), "{}", output.text);
+    assert!(Place::failed(&output).contains("Line 2 starts like it"), "{}", output.text);
     let output = place.call(&tools, "edit", edit("zzzzzz qqqq", "x", false)).await;
     assert!(Place::failed(&output).contains("Nothing similar"));
     let output = place.call(&tools, "edit", edit("a", "a", false)).await;

@@ -126,7 +126,7 @@ pub(crate) fn source(shown: &str, mark: &Mark) -> String {
     // A chain of files is named by its end and its beginning.
     let origin =
         mark.sources.rsplit_once(", which holds ").map_or(mark.sources.as_str(), |(_, origin)| origin);
-    format!("the file {shown}, which contains {origin}")
+    format!("the file {shown}, which holds {origin}")
 }
 
 #[cfg(test)]
@@ -155,7 +155,7 @@ mod tests {
     fn a_chain_of_files_is_named_by_its_ends() {
         let mark = |sources: &str| Mark { path: PathBuf::from("/a"), sources: sources.to_owned() };
         let first = source("home/a", &mark("the web page x"));
-        assert_eq!(first, "the file home/a, which contains the web page x");
-        assert_eq!(source("home/b", &mark(&first)), "the file home/b, which contains the web page x");
+        assert_eq!(first, "the file home/a, which holds the web page x");
+        assert_eq!(source("home/b", &mark(&first)), "the file home/b, which holds the web page x");
     }
 }

@@ -165,9 +165,9 @@ async fn a_fact_whose_forgetting_was_cut_off_leaves_no_vector() {
     let store = open();
     store.identity().seed_owner().await.unwrap();
     let memory = nexus_memory::Memory::new(&store);
-    let added = memory.learn(owner_says("I live in Quarantania.", None)).await.unwrap().added;
+    let text = "Ada's locker opens with quarantania.";
+    let id = memory.remember(text, None, Provenance::Owner).await.unwrap().to_string();
     memory.catch_up(100).await.unwrap();
-    let id = added[0].to_string();
     store.close().await;
     assert!(dies_at("forget.fact_removed", folder.path(), &format!("{FACT_ALONE}{id}")));
 

@@ -84,7 +84,7 @@ fn what_a_tainted_run_wrote_taints_whoever_reads_it() {
 
     // Reading it in another conversation, by each way there is.
     let done = stage.taints("chat:read", read("report.md"));
-    assert!(done.results[0].contains("the file home/report.md, which contains the web page"), "{done:?}");
+    assert!(done.results[0].contains("the file home/report.md, which holds the web page"), "{done:?}");
     let told = worker_taint(&stage.scripted, &done.request);
     assert!(told.contains("home/report.md") && told.contains("/page"), "{told}");
     let text = stage.scripted.workspace.nexus(&["trace", &done.request]).ok().stdout;

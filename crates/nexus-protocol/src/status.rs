@@ -55,7 +55,7 @@ pub struct HealthReport {
     pub warnings: Vec<String>,
     /// The model in use, `provider/model`.
     pub model: String,
-    /// What stands around commands of agents, and what that leaves open; nothing before the first one ran.
+    /// How commands of agents are confined and what that does not cover; absent until the first one ran.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sandbox: Option<String>,
 }

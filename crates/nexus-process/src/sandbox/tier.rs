@@ -17,7 +17,7 @@ const TRY_WITHIN: Duration = Duration::from_secs(10);
 /// From the most to the least.
 const TIERS: [Tier; 3] = [Tier::Namespaces, Tier::Broker, Tier::Landlock];
 
-/// What stands around a program besides Landlock and the system call filter, which always do.
+/// What confines a program besides Landlock and the system call filter, which always do.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Tier {
@@ -40,7 +40,7 @@ impl fmt::Display for Tier {
 }
 
 impl Tier {
-    /// Returns what stands around a program in this tier.
+    /// Returns what confines a program in this tier.
     const fn covers(self) -> &'static str {
         match self {
             Self::Landlock => "Landlock, a system call filter and a supervisor around every command",
@@ -51,7 +51,7 @@ impl Tier {
         }
     }
 
-    /// Returns what stands around a program in this tier and what that leaves open, in one line.
+    /// Returns what confines a program in this tier and what that does not cover, in one line.
     pub fn summary(self, support: &SandboxSupport) -> String {
         let gaps = self.gaps(support);
         match gaps.is_empty() {
@@ -60,7 +60,7 @@ impl Tier {
         }
     }
 
-    /// Returns what this tier leaves open on a machine with this support, one sentence each.
+    /// Returns what this tier does not cover on a machine with this support, one sentence each.
     pub fn gaps(self, support: &SandboxSupport) -> Vec<String> {
         match self {
             // Mounts and process numbers of its own cover what an old Landlock does not.

@@ -33,7 +33,7 @@ fn s16_a_provider_that_counts_nothing_or_nonsense_does_not_lift_the_budget() {
         server.answer(move |asked| {
             // Never the same call twice, so that only tokens can end it.
             let arguments = json!({ "query": format!("number {}", asked.messages().len()) });
-            let reply = if asked.results().len() < 4 || stops_early {
+            let reply = if asked.messages().len() < 8 || stops_early {
                 Reply::calls("recall", &arguments)
             } else {
                 Reply::text("Done.")

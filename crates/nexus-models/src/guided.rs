@@ -15,6 +15,8 @@ use crate::Models;
 
 /// How the note begins that stands below the guide's own words. What follows it is not the guide's.
 const NOTE: &str = "\n\n—\nI am the offline guide, not a language model.";
+/// How notes begin, also those that older builds stored in a conversation.
+const NOTE_START: &str = "\n\n—\nI am the offline guide";
 
 /// The guide, with a question to the owner if there is one.
 #[derive(Debug)]
@@ -175,7 +177,7 @@ fn was_asked(conversation: &Conversation) -> bool {
     conversation
         .messages
         .iter()
-        .any(|message| message.role == Role::Assistant && message.text().contains(NOTE))
+        .any(|message| message.role == Role::Assistant && message.text().contains(NOTE_START))
 }
 
 /// Returns the conversation as the guide led it: it reads its own words again, and the note is not its.
@@ -192,7 +194,7 @@ fn without_notes(conversation: &Conversation) -> Conversation {
 
 fn clean(message: &mut Message) {
     for text in message.content.iter_mut().filter_map(text_of) {
-        if let Some(at) = text.find(NOTE) {
+        if let Some(at) = text.find(NOTE_START) {
             text.truncate(at);
         }
     }

@@ -47,7 +47,7 @@ fn every_line_of_a_turn_carries_its_request() {
             "{line}"
         );
     }
-    for message in ["a turn begins", "trying again", "calling a tool", "turn ended"] {
+    for message in ["a turn begins", "a model is asked again", "calling a tool", "turn ended"] {
         assert!(told(&lines, message)["turn"].is_string(), "{message}");
     }
     assert_eq!(told(&lines, "calling a tool")["tool"], "read");

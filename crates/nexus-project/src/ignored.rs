@@ -46,7 +46,8 @@ fn read(text: &str) -> Gitignore {
 /// Whether git leaves a file out: nothing below a folder that is left out can be given back.
 fn is_ignored(rules: &Gitignore, path: &str) -> bool {
     let path = Path::new(path);
-    path.ancestors().any(|part| rules.matched(part, part != path).is_ignore())
+    let mut parts = path.ancestors().filter(|part| !part.as_os_str().is_empty());
+    parts.any(|part| rules.matched(part, part != path).is_ignore())
 }
 
 #[cfg(test)]

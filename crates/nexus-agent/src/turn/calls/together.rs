@@ -1,6 +1,5 @@
 //! Several pieces of work side by side, a few at a time.
 
-use futures_util::future::BoxFuture;
 use futures_util::{FutureExt, StreamExt, stream};
 
 /// Begins the work in its order, at most `most` pieces at a time, and returns what they gave in the same
@@ -9,9 +8,13 @@ pub(super) async fn together<'a, F>(work: impl Iterator<Item = F>, most: usize) 
 where
     F: Future + Send + 'a,
 {
-    // Boxed: through the stream's own types the compiler cannot see that the work may be sent.
-    let work: Vec<BoxFuture<'a, F::Output>> = work.map(FutureExt::boxed).collect();
-    stream::iter(work).buffered(most).collect().await
+    // Boxed: through the stream's own types the compiler cannot see that the work may be sent. Not `buffered`,
+    // whose places what has ended early keeps until all before it has ended.
+    let work: Vec<_> =
+        work.enumerate().map(|(place, piece)| piece.map(move |gave| (place, gave)).boxed()).collect();
+    let mut ended: Vec<(usize, F::Output)> = stream::iter(work).buffer_unordered(most).collect().await;
+    ended.sort_unstable_by_key(|(place, _)| *place);
+    ended.into_iter().map(|(_, gave)| gave).collect()
 }
 
 #[cfg(test)]

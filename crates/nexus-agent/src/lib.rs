@@ -3,6 +3,7 @@
 //! the traits in [`ports`].
 
 mod budget;
+mod channel;
 mod compaction;
 mod context;
 mod estimate;
@@ -12,6 +13,7 @@ mod prompt;
 mod turn;
 
 pub use budget::Limits;
+pub use channel::{Channel, Quoted};
 pub use compaction::{AskedToCompact, Compacted, Shortened, Window};
 pub use context::{ContextRecord, SizedCount};
 pub use estimate::Calibration;

@@ -14,10 +14,13 @@ use nexus_base::text::shorten;
 use nexus_workspace::Layout;
 use nexus_workspace::config::Settings;
 use nexus_workspace::persona::{self, Persona, PersonaText};
+use nexus_workspace::templates::BOOTSTRAP_MD;
 use nexus_workspace::watched::Watched;
 use serde::{Deserialize, Serialize};
 
 use nexus_tools::Role;
+
+use crate::channel::Channel;
 
 use self::texts::{CALL_STYLE, MANAGER_RULES, WORKER_RULES};
 
@@ -75,6 +78,13 @@ pub struct RoleSection {
     pub body: String,
 }
 
+/// Where a turn is taken.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Location<'a> {
+    pub(crate) session: &'a SessionLabel,
+    pub(crate) channel: Option<&'a Channel>,
+}
+
 /// Prompts that were put together lately, until a file they are made of changes.
 #[derive(Debug, Default)]
 pub struct Prompts {
@@ -104,24 +114,20 @@ impl Prompts {
         layout: &Layout,
         settings: &Settings,
         role: Role,
-        session: &SessionLabel,
+        location: Location<'_>,
         assignment: &Assignment,
     ) -> Result<SystemPrompt, FileError> {
         tracing::trace!("its prompt is put together");
         let make = || {
             let mut sources = persona::sources(layout);
             sources.extend([layout.agents_md(), layout.bootstrap_md()]);
-            Ok((assemble(layout, settings, role, session, assignment)?, sources))
+            Ok((assemble(layout, settings, role, location, assignment)?, sources))
         };
         // A worker has its prompt for itself and is gone soon.
         if role == Role::Worker || *assignment != Assignment::default() {
             return make().map(|(prompt, _)| prompt);
         }
-        let key = format!(
-            "{} {}",
-            channel_of(session).unwrap_or_default(),
-            settings.agent.id.as_deref().unwrap_or_default()
-        );
+        let key = format!("{:?} {}", location.channel, settings.agent.id.as_deref().unwrap_or_default());
         let watched = {
             let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
             if kept.len() >= MAX_PROMPTS {
@@ -141,9 +147,10 @@ pub(crate) fn assemble(
     layout: &Layout,
     settings: &Settings,
     role: Role,
-    session: &SessionLabel,
+    location: Location<'_>,
     assignment: &Assignment,
 ) -> Result<SystemPrompt, FileError> {
+    let Location { session, channel } = location;
     let persona = persona::active_persona(layout, settings)?;
     let user = match &persona {
         Some(persona) => persona.user.clone(),
@@ -160,8 +167,8 @@ pub(crate) fn assemble(
     match role {
         Role::Manager => {
             prompt.part("rules", MANAGER_RULES);
-            if let Some(platform) = channel_of(session) {
-                prompt.part("channel", &texts::channel_rules(platform));
+            if let Some(channel) = channel {
+                prompt.part("channel", &texts::channel_rules(channel));
             }
         }
         Role::Worker => {
@@ -187,7 +194,11 @@ pub(crate) fn assemble(
     if role == Role::Manager {
         let stage = persona::onboarding(layout)?;
         if stage.is_needed() {
-            onboarding = prompt.file("onboarding", "## Onboarding\n", &layout.bootstrap_md())?;
+            onboarding = true;
+            if !prompt.file("onboarding", "## Onboarding\n", &layout.bootstrap_md())? {
+                // Somebody removed it while the daemon runs; the next start puts it back.
+                prompt.capped("onboarding", "## Onboarding\n", BOOTSTRAP_MD, MAX_RULES_LEN);
+            }
         }
         if let Some(note) = stage.note() {
             prompt.part("unfinished onboarding", &format!("## Unfinished Onboarding\n{note}"));
@@ -238,20 +249,8 @@ fn one_line(text: &str) -> String {
     text.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
-/// Returns the platform of a session that other people read along in; conversations on the control
-/// plane have none and are spared the rules for it.
-fn channel_of(session: &SessionLabel) -> Option<&str> {
-    let mut parts = session.as_str().split(':');
-    (parts.next() == Some("group")).then(|| parts.next()).flatten().filter(|platform| !platform.is_empty())
-}
-
 fn host_line(layout: &Layout) -> String {
-    format!(
-        "## Host\n{} on {}; workspace {}\n",
-        std::env::consts::OS,
-        std::env::consts::ARCH,
-        layout.root().display()
-    )
+    format!("## Host\n{}; workspace {}\n", nexus_base::host::describe(), layout.root().display())
 }
 
 #[derive(Default)]

@@ -15,12 +15,13 @@ use nexus_workspace::config::Settings;
 use tokio_util::sync::CancellationToken;
 
 use crate::budget::{Limits, Meter};
+use crate::channel::Channel;
 use crate::compaction::Window;
 use crate::context::{ContextRecord, SizedCount};
 use crate::estimate::{messages_bytes, tools_bytes};
 use crate::history::{Past, PastCall, PastMessage, PastTurn, append, summary_text, to_messages};
 use crate::ports::{Dispatch, Hooks, Ledger, ProgressSink, Spending, Step};
-use crate::prompt::{Assignment, Prompts, SystemPrompt};
+use crate::prompt::{Assignment, Location, Prompts, SystemPrompt};
 use nexus_tools::coordination::WAIT;
 use nexus_tools::ports::{Approve, Call, LedgerError, TurnFacts};
 use nexus_tools::{Role, RunFacts, Toolbox};
@@ -81,6 +82,8 @@ pub struct TurnInput<'a> {
     pub dispatch: &'a dyn Dispatch,
     /// What the turn is, for those who stand around it.
     pub facts: TurnFacts,
+    /// Where it is said, if not on the control plane.
+    pub channel: Option<Channel>,
     /// The run it belongs to.
     pub run: RunFacts,
     /// Those who stand around its steps.
@@ -223,8 +226,12 @@ impl Agent {
         let AgentParts { prompts, layout, settings, assignment, .. } = &self.parts;
         let (prompts, layout, settings) = (Arc::clone(prompts), layout.clone(), Arc::clone(settings));
         let (assignment, session, role) = (assignment.clone(), input.facts.session.clone(), input.role);
-        let assembled =
-            task::blocking(move || prompts.assemble(&layout, &settings, role, &session, &assignment)).await;
+        let channel = input.channel.clone();
+        let assembled = task::blocking(move || {
+            let location = Location { session: &session, channel: channel.as_ref() };
+            prompts.assemble(&layout, &settings, role, location, &assignment)
+        })
+        .await;
         match assembled {
             Ok(assembled) => assembled.map_err(|error| chain(&error)),
             Err(error) => Err(format!("the prompt could not be put together: {error}")),

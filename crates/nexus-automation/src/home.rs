@@ -69,11 +69,11 @@ impl Home {
         Some(format!("NOTES_FOR_{}.md", word.to_uppercase()))
     }
 
-    /// Returns the files a peer reads its notes from, with the folder they lie in.
-    pub fn notes_for_peers(&self) -> Vec<(PathBuf, String)> {
+    /// Returns the files of its own folder in which it leaves notes, each with the peer that reads them.
+    pub fn notes_for_peers(&self) -> Vec<(String, String)> {
         let peers = self.peers.iter().filter_map(|(name, folder)| {
             let peer = Self { name: name.clone(), folder: folder.clone(), peers: Vec::new() };
-            Some((folder.clone(), peer.notes_file()?))
+            Some((name.clone(), peer.notes_file()?))
         });
         peers.collect()
     }
@@ -225,7 +225,7 @@ mod tests {
             file::replace(&path, text.as_bytes(), 0o600, Durability::Crash).unwrap();
         }
         assert_eq!(home.notes().as_deref(), Some("one\ntwo"));
-        assert_eq!(home.notes_for_peers(), [(folder.path().join("peer"), "NOTES_FOR_WRITER.md".to_owned())]);
+        assert_eq!(home.notes_for_peers(), [("memory-writer".to_owned(), "NOTES_FOR_WRITER.md".to_owned())]);
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! Self-improvement: an automation thinks about its own work and changes what it has learnt.
 //!
 //! The runtime starts it, not the automation. With a model it is a turn in a session of its own, in the
-//! quiet and not too often; without one, what was looked for in vain is noted in so many words.
+//! quiet and not too often; without one there is nobody to think.
 
 use std::collections::HashSet;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -15,7 +15,7 @@ use nexus_store::Runtime;
 use nexus_store::runtime::Automation;
 use nexus_workspace::Layout;
 
-use crate::home::{ERRORS, Home, LEARNED, MAX_FILE_SIZE};
+use crate::home::{Home, LEARNED, MAX_FILE_SIZE};
 use crate::occasion::Occasion;
 use crate::ports::{Ask, Purpose, Think};
 use crate::quiet::Quiet;
@@ -25,8 +25,6 @@ use crate::verdict::Verdict;
 const LIMIT: Duration = Duration::from_secs(120);
 /// How much of what was asked and given is shown to it.
 const MAX_SHOWN_LEN: usize = 4_000;
-/// How much of a search in vain is noted.
-const NOTED: usize = 160;
 /// From this size on a file is to be written anew and shorter.
 const NEARLY_FULL: u64 = MAX_FILE_SIZE * 3 / 4;
 
@@ -76,13 +74,11 @@ impl Reflection {
         if !happened.improves || happened.calls == 0 {
             return;
         }
-        let (reflection, home) = (Arc::clone(self), home.clone());
+        // What was missed is worth a line only to somebody who can say why.
         if !self.think.has_model() {
-            if happened.missed {
-                self.quiet.spawn(async move { note_miss(&home, &happened.asked) });
-            }
             return;
         }
+        let (reflection, home) = (Arc::clone(self), home.clone());
         // One of them waits at a time: what happens meanwhile is more of the same.
         if self.lock().insert(home.name.clone()) {
             self.quiet.spawn(async move {
@@ -165,16 +161,6 @@ impl Reflection {
     }
 }
 
-fn note_miss(home: &Home, asked: &str) {
-    let moment = Timestamp::now().to_local_rfc3339();
-    let day = moment.get(..10).unwrap_or(&moment);
-    let asked = asked.split_whitespace().collect::<Vec<_>>().join(" ");
-    let line = format!("{day}: nothing was found for \"{}\"", shorten(&asked, NOTED));
-    if let Err(error) = home.note(ERRORS, &line) {
-        tracing::warn!(automation = home.name, %error, "missed lookup not recorded");
-    }
-}
-
 /// Returns what a reflection is asked.
 pub(crate) fn question(home: &Home, happened: &Happened) -> String {
     let gave = match (&happened.gave, happened.missed) {
@@ -190,10 +176,10 @@ pub(crate) fn question(home: &Home, happened: &Happened) -> String {
         shorten(&happened.asked, MAX_SHOWN_LEN),
         LEARNED.join(", "),
     );
-    for (folder, file) in home.notes_for_peers() {
-        let peer = folder.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
+    for (peer, file) in home.notes_for_peers() {
         text.push_str(&format!(
-            "If {peer} should do something differently, leave a line for it in state/workspace/{peer}/{file}.\n"
+            "If {peer} should do something differently, leave it a line in {file}; its own files are in \
+             state/workspace/{peer}.\n"
         ));
     }
     for name in LEARNED {

@@ -3,6 +3,7 @@
 
 mod command_logger;
 mod episodes;
+mod learned;
 mod reader;
 mod writer;
 

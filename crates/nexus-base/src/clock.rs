@@ -77,14 +77,44 @@ impl Timestamp {
 
     /// Renders the moment in the system's time zone, RFC 3339 with seconds.
     pub fn to_local_rfc3339(self) -> String {
-        match jiff::Timestamp::from_millisecond(self.0) {
-            Ok(moment) => {
-                moment.to_zoned(jiff::tz::TimeZone::system()).strftime("%Y-%m-%dT%H:%M:%S%:z").to_string()
-            }
-            Err(_) => self.0.to_string(),
-        }
+        Zone::system().rfc3339(self)
     }
 }
+
+/// A time zone.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Zone(jiff::tz::TimeZone);
+
+impl Zone {
+    /// Returns the system's: `TZ`, else `/etc/localtime`.
+    pub fn system() -> Self {
+        Self(jiff::tz::TimeZone::system())
+    }
+
+    /// Returns the one of a name such as `Europe/Berlin`; none where this machine does not know it.
+    pub fn named(name: &str) -> Option<Self> {
+        jiff::tz::TimeZone::get(name.trim()).ok().map(Self)
+    }
+
+    /// Returns what the zone is called: its name, or how far it is from UTC at this moment.
+    pub fn name(&self, at: Timestamp) -> String {
+        let named = self.0.iana_name().filter(|name| *name != UNKNOWN);
+        named.map_or_else(|| format!("UTC{}", self.format(at, "%:z").unwrap_or_default()), str::to_owned)
+    }
+
+    /// Renders a moment, RFC 3339 with seconds.
+    pub fn rfc3339(&self, at: Timestamp) -> String {
+        self.format(at, "%Y-%m-%dT%H:%M:%S%:z").unwrap_or_else(|| at.0.to_string())
+    }
+
+    fn format(&self, at: Timestamp, format: &str) -> Option<String> {
+        let moment = jiff::Timestamp::from_millisecond(at.0).ok()?;
+        Some(moment.to_zoned(self.0.clone()).strftime(format).to_string())
+    }
+}
+
+/// What a zone is called that could not be found out.
+const UNKNOWN: &str = "Etc/Unknown";
 
 /// A moment as a person's clock shows it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -102,9 +132,4 @@ impl fmt::Display for Timestamp {
             Err(_) => write!(formatter, "{}ms", self.0),
         }
     }
-}
-
-/// Returns the name of the system's time zone, such as `Europe/Berlin`.
-pub fn local_zone_name() -> String {
-    jiff::tz::TimeZone::system().iana_name().unwrap_or("UTC").to_owned()
 }

@@ -6,6 +6,7 @@ pub mod conversation;
 pub mod error;
 pub mod failpoint;
 pub mod file;
+pub mod host;
 pub mod id;
 pub mod jail;
 pub mod lock;

@@ -3,6 +3,7 @@
 
 use std::path::{Path, PathBuf};
 
+use nexus_base::clock::Zone;
 use nexus_base::id::to_hex;
 use nexus_project::catalog::{Catalog, Skill};
 use nexus_project::harness::{HarnessId, ToolLog};
@@ -10,13 +11,16 @@ use nexus_project::skills;
 use nexus_workspace::Layout;
 use nexus_workspace::config::{Settings, ToolLogPlace};
 use nexus_workspace::persona::{self, Persona, PersonaText};
+use nexus_workspace::templates::INTRODUCTION_MD;
 use sha2::{Digest, Sha256};
 
-use crate::BindingError;
+use crate::{BindingError, Harness};
 
 /// What stands in every instruction file, whatever the harness.
 const PROJECT_TEXT: &str = include_str!("../assets/project.md");
 
+/// Largest instruction file that is looked into.
+const MAX_INSTRUCTIONS: u64 = 1024 * 1024;
 /// How a line begins that says what a copied text was made of.
 const SOURCE: &str = "<!-- nexus:source sha256:";
 
@@ -140,15 +144,48 @@ impl Ground {
         })
     }
 
+    /// Returns the time zone the owner lives in: the one their profile names, else this machine's.
+    pub(crate) fn zone(&self) -> Zone {
+        self.persona.as_ref().map_or_else(Zone::system, Persona::zone)
+    }
+
     /// Returns what the assistant is called.
     pub(crate) fn name(&self) -> Option<&str> {
         self.persona.as_ref().map(|persona| persona.name.as_str())
     }
 
-    /// Returns the conversation a fresh workspace asks for, while nobody has had it.
-    pub(crate) fn bootstrap(&self) -> Option<String> {
-        let layout = self.workspace.as_ref().filter(|_| self.persona.is_none())?;
-        nexus_base::file::read_text(&layout.bootstrap_md(), 64 * 1024).ok()
+    /// Returns what a harness is told of a workspace that nobody has introduced themselves to.
+    pub(crate) fn introduction(&self) -> Option<&'static str> {
+        (self.has_workspace() && self.persona.is_none()).then_some(INTRODUCTION_MD)
+    }
+
+    /// Tells whether files that a harness reads by itself carry who the agent is, as it is now.
+    pub(crate) fn is_told_by_files(&self, harness: Harness) -> bool {
+        let lines = |file: &str| -> Vec<String> {
+            let text =
+                nexus_base::file::read_text(&self.root.join(file), MAX_INSTRUCTIONS).unwrap_or_default();
+            text.lines().map(|line| line.trim().to_owned()).collect()
+        };
+        let imports = |file: &str, sign: &str, wanted: &str| lines(file).contains(&format!("{sign}{wanted}"));
+        if !self.is_workspace() {
+            let copied = lines("AGENTS.md").contains(&format!("{SOURCE}{} -->", self.source_hash()));
+            let is_read = match harness {
+                Harness::ClaudeCode => imports("CLAUDE.md", "@", "AGENTS.md"),
+                Harness::Gemini => imports("GEMINI.md", "@./", "AGENTS.md"),
+                Harness::Codex | Harness::Cursor | Harness::OpenCode | Harness::Qwen => true,
+            };
+            return self.persona.is_some() && copied && is_read;
+        }
+        let files = self.identity_files();
+        let is_named = |file: &String| match harness {
+            Harness::ClaudeCode => imports("CLAUDE.md", "@", file),
+            Harness::Gemini => imports("GEMINI.md", "@./", file),
+            Harness::OpenCode => ["opencode.json", "opencode.jsonc"]
+                .iter()
+                .any(|settings| lines(settings).iter().any(|line| line.contains(&format!("\"{file}\"")))),
+            Harness::Codex | Harness::Cursor | Harness::Qwen => false,
+        };
+        !files.is_empty() && files.iter().all(is_named)
     }
 
     /// Returns the identity files that the first conversation left unwritten.

@@ -139,7 +139,8 @@ impl HookCall {
         match moment {
             Moment::SessionStart => {
                 let project_text = reply.context.take().unwrap_or_default();
-                reply.context = Some(bootstrap::text(around.ground, &around.clock, &project_text));
+                let session = bootstrap::Session { harness: self.harness, model: self.incoming.model() };
+                reply.context = Some(bootstrap::text(around.ground, &around.clock, &session, &project_text));
                 if let Some(records) = around.records {
                     // Only `check` looks at the note; a session does not wait for it to work.
                     let _ = records.note_run(around.ground.root(), self.harness);

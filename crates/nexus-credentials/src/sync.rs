@@ -107,11 +107,8 @@ pub async fn keychain_sync(
     request: &SyncRequest<'_>,
 ) -> Result<SyncReport, FileError> {
     let mut report = SyncReport { looked_for_logins: true, ..SyncReport::default() };
-    // Only there do the tools use it.
-    if !cfg!(target_os = "macos") {
-        return Ok(report);
-    }
-    let codex_account = codex_home(request).map(|home| {
+    // The Secret Service knows the account under a name of each tool's own, so there the entry alone is asked for.
+    let codex_account = codex_home(request).filter(|_| cfg!(target_os = "macos")).map(|home| {
         let digest = Sha256::digest(home.as_os_str().as_encoded_bytes());
         format!("cli|{}", &to_hex(&digest)[..16])
     });
@@ -135,6 +132,9 @@ pub async fn keychain_sync(
             }
             Err(error) => tracing::debug!(%error, tool, "no login in the keychain"),
         }
+    }
+    if !report.added.is_empty() {
+        folder.update_index(|index| index.last_external_sync = Some(Timestamp::now()))?;
     }
     Ok(report)
 }

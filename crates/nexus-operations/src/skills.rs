@@ -71,8 +71,7 @@ fn accepted(skill: Entry) -> Result<Entry, RuntimeError> {
 }
 
 async fn look_again(options: &StartOptions) -> Result<Manifest, RuntimeError> {
-    let path = options.environment.iter().find(|(name, _)| name == "PATH");
-    let path = path.map(|(_, folders)| std::env::split_paths(folders).collect()).unwrap_or_default();
+    let path = options.programs();
     let (layout, trust) = (options.layout.clone(), options.trust_folder.clone());
     // Every file of every skill is hashed.
     let looked = tokio::task::spawn_blocking(move || look(&layout, &trust, path)).await;

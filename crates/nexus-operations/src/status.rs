@@ -14,7 +14,13 @@ pub(crate) async fn health(call: &Call<'_>, _: Nothing) -> Result<HealthReport, 
 pub(crate) async fn workspace(call: &Call<'_>, _: Nothing) -> Result<WorkspaceStatus, RuntimeError> {
     let settings = call.settings()?;
     let trust = call.options.standing();
-    let request = report::StatusRequest { layout: call.layout(), settings: &settings, trust };
+    let request = report::StatusRequest {
+        layout: call.layout(),
+        settings: &settings,
+        trust,
+        trust_folder: &call.options.trust_folder,
+        programs: &call.options.programs(),
+    };
     typed(&report::status(&request).map_err(|error| internal(&error))?)
 }
 

@@ -1,24 +1,25 @@
 //! Puts agents together: the model in use, each role's tools, and the frame of each message.
 
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use crate::sessions::{AgentRequest, AssignRequest, Assigned, Engine, Framer};
 use async_trait::async_trait;
 use nexus_agent::ports::{Hooks, Spending};
 use nexus_agent::{Agent, AgentParts, Assignment, Limits, Prompts};
-use nexus_base::clock::{Timestamp, local_zone_name};
+use nexus_base::clock::{Timestamp, Zone};
 use nexus_base::error::chain;
 use nexus_identity::Permissions;
 use nexus_memory::Memory;
 use nexus_process::{FileRecord, GroupRecord};
 use nexus_project::catalog::ModelTier;
 use nexus_protocol::framing::{Frame, Kind, key};
-use nexus_store::agents::ItemKind;
+use nexus_store::agents::{ItemKind, SessionRecord};
 use nexus_tools::ports::Approve;
 use nexus_tools::{BackgroundPrograms, FileAccess, FileTools, Shell, ShellSetup};
 use nexus_tools::{Role, Toolbox};
 use nexus_workspace::config::Settings;
+use nexus_workspace::persona::Persona;
 use nexus_workspace::skills::OfferedSkills;
 use nexus_workspace::trust::TrustFolder;
 use nexus_workspace::{Layout, persona};
@@ -28,15 +29,12 @@ use crate::hooks::{Automations, OwnWork};
 use crate::live_settings::LiveSettings;
 use crate::memory_service;
 use crate::projects::Projects;
+use crate::reminder::{CREDENTIAL_NOTE, CredentialReminder};
 use crate::spending::Costs;
 use crate::tool_assembly::{ToolAssembly, bash_network};
 use crate::tool_sockets::ToolSockets;
 use crate::turn_model;
 use nexus_models::Models;
-
-/// Said once when an onboarded workspace has no credentials.
-const CREDENTIAL_NOTE: &str =
-    "no credentials are known yet; consider offering `nexus credential scan` through a worker";
 
 /// Folder under `state/` that commands of workers see as their home: caches, git's name, nothing else.
 const TOOL_HOME: &str = "tool-home";
@@ -59,9 +57,7 @@ pub struct AgentFactory {
     pub consent: OwnerConsent,
     automations: Arc<Automations>,
     pub projects: Arc<Projects>,
-    zone: String,
-    /// A note for the next message of a person, taken by the first one.
-    note: Arc<Mutex<Option<String>>>,
+    pub reminder: Arc<CredentialReminder>,
 }
 
 /// What a factory is made with.
@@ -78,13 +74,21 @@ pub struct AgentFactoryParts {
     pub owner_home: PathBuf,
     pub trust_folder: TrustFolder,
     pub tool_assembly: ToolAssembly,
+    pub reminder: Arc<CredentialReminder>,
 }
 
 impl AgentFactory {
     pub fn new(parts: AgentFactoryParts) -> Self {
         let AgentFactoryParts { live, automations, models, costs, memory, .. } = parts;
         let AgentFactoryParts {
-            sockets, processes, consent, owner_home, trust_folder, tool_assembly, ..
+            sockets,
+            processes,
+            consent,
+            owner_home,
+            trust_folder,
+            tool_assembly,
+            reminder,
+            ..
         } = parts;
         let layout = live.layout.clone();
         Self {
@@ -103,8 +107,7 @@ impl AgentFactory {
             processes,
             background: Arc::default(),
             owner_home,
-            zone: local_zone_name(),
-            note: Arc::default(),
+            reminder,
         }
     }
 
@@ -128,11 +131,6 @@ impl AgentFactory {
             }
             None => self.settings(),
         }
-    }
-
-    /// Leaves the one-time reminder about credentials for the next message.
-    pub fn remind_of_credentials(&self) {
-        *self.note.lock().unwrap_or_else(PoisonError::into_inner) = Some(CREDENTIAL_NOTE.to_owned());
     }
 
     /// Returns the model the settings name for roles of a tier.
@@ -233,18 +231,25 @@ impl Engine for AgentFactory {
         Arc::new(self.consent.in_run(&request.item.new.root_request_id, patience))
     }
 
-    fn framer(&self) -> Framer {
+    fn framer(&self, worker: Option<&SessionRecord>) -> Framer {
         // What nobody accepted is not offered: an assistant follows what it is told of.
         let skills = self.skills.names().unwrap_or_else(|error| {
             tracing::warn!(%error, "skills not listed");
             Vec::new()
         });
-        let (zone, model) = (self.zone.clone(), self.models.name().to_string());
-        let (skills, note) = (skills.join(", "), Arc::clone(&self.note));
+        let persona = self.live.persona();
+        let zone = persona.as_ref().map_or_else(Zone::system, Persona::zone);
+        let model = match worker {
+            Some(session) => self.models.name_of(&turn_model::of_worker(session)),
+            None => self.models.name(),
+        };
+        let reminder = (persona.is_some() && self.reminder.is_due()).then(|| Arc::clone(&self.reminder));
+        let (model, skills) = (model.to_string(), skills.join(", "));
         Box::new(move |item| {
+            let now = Timestamp::now();
             let mut frame = Frame::new(kind_of(item.new.kind))
-                .with(key::TIME, &Timestamp::now().to_local_rfc3339())
-                .with(key::ZONE, &zone);
+                .with(key::TIME, &zone.rfc3339(now))
+                .with(key::ZONE, &zone.name(now));
             let facts = &item.new.facts;
             for (name, value) in facts.read().unwrap_or_default() {
                 frame = frame.with(name, value);
@@ -260,9 +265,10 @@ impl Engine for AgentFactory {
                 frame = frame.with(key::SKILLS, &skills);
             }
             if item.new.kind == ItemKind::Message
-                && let Some(note) = note.lock().unwrap_or_else(PoisonError::into_inner).take()
+                && facts.get(key::SENDER) == Some("owner")
+                && reminder.as_ref().is_some_and(|reminder| reminder.take())
             {
-                frame = frame.with(key::NOTE, &note);
+                frame = frame.with(key::NOTE, CREDENTIAL_NOTE);
             }
             frame.render()
         })
@@ -300,19 +306,20 @@ impl AgentFactory {
     fn file_tools(&self, request: &AgentRequest<'_>, folder: &Path) -> Result<FileTools, String> {
         match request.role {
             Role::Manager => {
+                // Before it can write a second one.
+                persona::record_active(&self.layout, &self.settings()).map_err(|error| chain(&error))?;
                 let access = FileAccess::manager_at(&self.layout).map_err(|error| chain(&error))?;
                 Ok(FileTools::manager(access))
             }
             Role::Worker => {
-                // Identity files are written by onboarding's workers only, in whatever order and however often
-                // they have to begin again.
-                let stage = persona::onboarding(&self.layout).map_err(|error| chain(&error))?;
-                let access = FileAccess::worker_at(&self.layout, folder, &stage.writable())
+                let rights = persona::identity_rights(&self.layout, &self.settings())
                     .map_err(|error| chain(&error))?;
+                let access =
+                    FileAccess::worker_at(&self.layout, folder, &rights).map_err(|error| chain(&error))?;
                 // What a worker leaves running belongs to whoever sent it, which is there when the worker is gone.
                 let session = request.session;
                 let owner = session.parent.as_ref().unwrap_or(&session.label).to_string();
-                let shell = self.shell(request, stage.writable(), folder)?;
+                let shell = self.shell(request, rights.writable, folder)?;
                 let shell = shell.background_programs(Arc::clone(&self.background), owner);
                 Ok(FileTools::worker(access, Some(shell)))
             }

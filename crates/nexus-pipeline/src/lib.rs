@@ -19,6 +19,7 @@ pub mod projects;
 pub mod questions;
 mod queue;
 pub mod recovery;
+pub mod reminder;
 mod send_options;
 pub mod sessions;
 pub mod spending;

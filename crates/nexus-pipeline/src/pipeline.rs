@@ -91,7 +91,7 @@ impl Pipeline {
         key: &str,
         text: &str,
     ) -> Result<ChatAccepted, RuntimeError> {
-        let options = SendOptions::system(part);
+        let options = SendOptions::system(part, self.owner_session());
         let send = ChatSend {
             message: text.to_owned(),
             session: Some(options.session.clone()),

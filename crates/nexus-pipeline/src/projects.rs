@@ -30,6 +30,7 @@ use nexus_store::agents::{ItemKind, SessionSettings};
 use nexus_tools::{ProjectTool, Role};
 use nexus_workspace::Layout;
 use nexus_workspace::config::{Settings, ToolLogPlace};
+use nexus_workspace::persona::IdentityRights;
 use tokio_util::sync::CancellationToken;
 
 use self::hooks::ProjectHooks;
@@ -126,7 +127,7 @@ impl Projects {
         }
         let root = self.nearest(&folder).unwrap_or(folder);
         // What no worker may have as its folder can be no project either.
-        nexus_tools::FileAccess::worker_at(&self.layout, &root, &[])
+        nexus_tools::FileAccess::worker_at(&self.layout, &root, &IdentityRights::default())
             .map_err(|error| nexus_base::error::chain(&error))?;
         Ok(root)
     }
@@ -162,7 +163,7 @@ impl Projects {
     /// cannot be.
     pub(crate) fn task_folder(&self, project: &OpenProject) -> PathBuf {
         let root = project.project.root();
-        match nexus_tools::FileAccess::worker_at(&self.layout, root, &[]) {
+        match nexus_tools::FileAccess::worker_at(&self.layout, root, &IdentityRights::default()) {
             Ok(_) => root.to_owned(),
             Err(_) => self.layout.home().to_owned(),
         }

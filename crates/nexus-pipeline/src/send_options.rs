@@ -16,7 +16,7 @@ use crate::pipeline::Pipeline;
 
 /// Longest session label a person may name.
 const MAX_LABEL_LEN: usize = 200;
-/// What callers and sessions of the runtime's own messages begin with.
+/// What callers of the runtime's own messages begin with.
 const SYSTEM: &str = "system:";
 /// What the owner is called there.
 const OWNER: &str = "owner";
@@ -66,13 +66,13 @@ pub(crate) struct SendOptions {
 
 impl SendOptions {
     /// Returns the options of a text that a part of the runtime says, such as BOOT.md.
-    pub(crate) fn system(part: &str) -> Self {
-        let caller = SentBy::System(part.to_owned());
+    /// `session` is where what comes of it is said.
+    pub(crate) fn system(part: &str, session: SessionLabel) -> Self {
         Self {
-            session: SessionLabel::new(caller.to_string()),
+            session,
             mode: ItemMode::Followup,
             kind: ItemKind::System,
-            caller,
+            caller: SentBy::System(part.to_owned()),
             project: None,
             model: None,
         }
@@ -81,9 +81,7 @@ impl SendOptions {
     /// Returns which part of the runtime speaks, if it is the runtime that does.
     pub(crate) fn system_part(&self) -> Option<&str> {
         match &self.caller {
-            SentBy::System(part) => {
-                Some(part.as_str()).filter(|_| self.session.as_str() == self.caller.to_string())
-            }
+            SentBy::System(part) => Some(part),
             SentBy::Owner | SentBy::Client(_) => None,
         }
     }

@@ -51,6 +51,9 @@ pub enum BusBody {
         message_id: MessageId,
         state: TurnState,
         text: String,
+        /// The platform's message, or the event, that it quotes.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        reply_to: Option<String>,
     },
     /// A tool call began.
     #[serde(rename = "agent.tool.started")]

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use nexus_base::id::BootId;
 use nexus_base::lock::{HeldLock, LockError};
-use nexus_credentials::{CredentialFolder, Observer, SyncRequest, boot_sync};
+use nexus_credentials::{CredentialFolder, Observer, SyncRequest, boot_sync, keychain_sync};
 use nexus_process::FileRecord;
 use nexus_protocol::bus::BusBody;
 use nexus_store::runtime::BootEnd;
@@ -41,8 +41,6 @@ const MAX_BACK_OFF: Duration = Duration::from_secs(30);
 const UNREADY_STARTS: &str = "boot.unready_starts";
 /// File under `state/` naming the processes of running tool calls.
 const TOOL_PROCESSES: &str = "tool-processes.json";
-/// Where it is kept that the credential reminder was given.
-const REMINDED: &str = "note.credentials";
 
 /// Boots, serves until told to stop, and goes down in order.
 ///
@@ -67,6 +65,11 @@ where
         tracing::info!(swept, "removed temporary files of interrupted writes");
     }
     let loaded = steps.step("config", || load(&options))?;
+    match nexus_workspace::init::restore_bootstrap(&options.layout) {
+        Ok(true) => tracing::info!("BOOTSTRAP.md was missing or empty; it was written again"),
+        Ok(false) => {}
+        Err(error) => tracing::warn!(error = chain(&error), "BOOTSTRAP.md could not be written again"),
+    }
     let store = steps.step("databases", || {
         Ok::<_, StartError>(Store::open(&options.layout.data(), OpenMode::ReadWrite)?)
     })?;
@@ -107,7 +110,8 @@ where
         .iter()
         .map(|problem| format!("{}: {}; {}", problem.key, problem.message, problem.fix))
         .collect();
-    steps.done("credentials", clock, sync_credentials(options, &loaded.settings, &mut warnings));
+    let (note, looked_for_logins) = sync_credentials(options, &loaded.settings, &mut warnings);
+    steps.done("credentials", clock, note);
     let clock = Instant::now();
     let owner = nexus_identity::seed_owner(store.identity()).await?;
     steps.done("owner", clock, if owner.created { "made".to_owned() } else { owner.name });
@@ -154,7 +158,7 @@ where
     let ended = recovery::end_processes(left_over, processes).await;
     let recovered = take_up(&daemon, store, ended).await?;
     steps.done("recovery", clock, recovered.to_string());
-    remind(&daemon, options, store).await?;
+    daemon.agent_factory.reminder.start().await?;
 
     for step in &steps.done {
         tracing::info!(step = step.step, microseconds = step.duration_us, note = step.note, "boot step");
@@ -178,7 +182,7 @@ where
     );
     let stopping = daemon.lifecycle.stopping().clone();
     nexus_base::task::spawn("disk-reserve", crate::disk_reserve::keep(options.layout.data(), stopping));
-    check_credentials(options);
+    check_credentials(options, looked_for_logins);
     daemon.automations.take_up();
 
     let outcome = serve_until_stopped(&daemon, &reloader, signals, serving, &ending).await;
@@ -225,7 +229,12 @@ async fn hold_back(unready: u32, signals: &mut Signals) {
     }
 }
 
-fn sync_credentials(options: &StartOptions, settings: &Settings, warnings: &mut Vec<String>) -> String {
+/// Returns what a boot report says of it, and whether other tools' logins were due to be looked for.
+fn sync_credentials(
+    options: &StartOptions,
+    settings: &Settings,
+    warnings: &mut Vec<String>,
+) -> (String, bool) {
     let folder = CredentialFolder::new(options.layout.credentials());
     let request = SyncRequest {
         observer: Observer::Daemon,
@@ -236,22 +245,36 @@ fn sync_credentials(options: &StartOptions, settings: &Settings, warnings: &mut 
     match boot_sync(&folder, &request) {
         Ok(report) => {
             warnings.extend(report.problems.iter().map(|problem| format!("credentials: {problem}")));
-            format!("{} accounts, {} new", report.total, report.added.len())
+            (format!("{} accounts, {} new", report.total, report.added.len()), report.looked_for_logins)
         }
         Err(error) => {
             warnings.push(format!("credentials: {}", chain(&error)));
-            "degraded".to_owned()
+            ("degraded".to_owned(), false)
         }
     }
 }
 
-/// Looks in the background whether every pointer still gives a secret: keychains and commands may take
-/// their time, and a bad one is marked with its reason and holds up nobody. What they give is made
-/// known to the redactor.
-fn check_credentials(options: &StartOptions) {
+/// Looks in the background for logins in the keychain, where those were due, and whether every pointer still gives
+/// a secret: keychains and commands may take their time, and a bad one is marked with its reason and holds up nobody.
+/// What they give is made known to the redactor.
+fn check_credentials(options: &StartOptions, with_keychain: bool) {
     let folder = CredentialFolder::new(options.layout.credentials());
     let resolver = nexus_models::credentials::of_daemon(options);
+    let options = options.clone();
     nexus_base::task::spawn("credentials", async move {
+        if with_keychain {
+            let request = SyncRequest {
+                observer: Observer::Daemon,
+                environment: &options.environment,
+                home: Some(&options.home),
+                ttl: Duration::ZERO,
+            };
+            match keychain_sync(&folder, &resolver, &request).await {
+                Ok(report) if report.added.is_empty() => {}
+                Ok(report) => tracing::info!(added = ?report.added, "logins were found in the keychain"),
+                Err(error) => tracing::warn!(error = chain(&error), "the keychain could not be looked at"),
+            }
+        }
         match folder.check(&resolver, Observer::Daemon).await {
             Ok(checked) => {
                 for one in checked.iter().filter(|one| one.problem.is_some()) {
@@ -289,21 +312,6 @@ async fn take_up(daemon: &Daemon, store: &Store, processes: usize) -> Result<Rec
     let accepted = recovery::readmit(store, &daemon.pipeline).await?;
     let sessions = broker.resume().await?;
     Ok(Recovered { processes, accepted, sessions, traces })
-}
-
-/// Leaves the reminder about credentials once per workspace, and again if they came and went.
-async fn remind(daemon: &Daemon, options: &StartOptions, store: &Store) -> Result<(), StoreError> {
-    let stage = nexus_workspace::persona::onboarding(&options.layout);
-    let onboarded = stage.is_ok_and(|stage| !stage.is_needed());
-    let none = CredentialFolder::new(options.layout.credentials()).is_empty().unwrap_or(false);
-    let reminded = store.runtime().kv_get(REMINDED).await?.as_deref() == Some("given");
-    if none && onboarded && !reminded {
-        daemon.agent_factory.remind_of_credentials();
-        store.runtime().kv_set(REMINDED, "given").await?;
-    } else if !none && reminded {
-        store.runtime().kv_set(REMINDED, "").await?;
-    }
-    Ok(())
 }
 
 async fn serve_until_stopped(

@@ -64,16 +64,19 @@ const AGENTS: &[Migration] = &[
     Migration { name: "places", sql: include_str!("../migrations/agents/0005_places.sql") },
     Migration { name: "marks", sql: include_str!("../migrations/agents/0006_marks.sql") },
     Migration { name: "prompts", sql: include_str!("../migrations/agents/0007_prompts.sql") },
+    Migration { name: "quotes", sql: include_str!("../migrations/agents/0008_quotes.sql") },
 ];
 const IDENTITY: &[Migration] = &[
     Migration { name: "initial", sql: include_str!("../migrations/identity/0001_initial.sql") },
     Migration { name: "issued_under", sql: include_str!("../migrations/identity/0002_issued_under.sql") },
+    Migration { name: "directory", sql: include_str!("../migrations/identity/0003_directory.sql") },
 ];
 const MEMORY: &[Migration] = &[
     Migration { name: "initial", sql: include_str!("../migrations/memory/0001_initial.sql") },
     Migration { name: "conversation", sql: include_str!("../migrations/memory/0002_conversation.sql") },
     Migration { name: "forget_log", sql: include_str!("../migrations/memory/0003_forget_log.sql") },
     Migration { name: "forgetting", sql: include_str!("../migrations/memory/0004_forgetting.sql") },
+    Migration { name: "analysis", sql: include_str!("../migrations/memory/0005_analysis.sql") },
 ];
 const EMBEDDINGS: &[Migration] = &[
     Migration { name: "initial", sql: include_str!("../migrations/embeddings/0001_initial.sql") },
@@ -84,4 +87,8 @@ const RUNTIME: &[Migration] = &[
     Migration { name: "initial", sql: include_str!("../migrations/runtime/0001_initial.sql") },
     Migration { name: "usage_by_run", sql: include_str!("../migrations/runtime/0002_usage_by_run.sql") },
     Migration { name: "usage_days", sql: include_str!("../migrations/runtime/0003_usage_days.sql") },
+    Migration {
+        name: "adapters_and_bus",
+        sql: include_str!("../migrations/runtime/0004_adapters_and_bus.sql"),
+    },
 ];

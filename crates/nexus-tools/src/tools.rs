@@ -56,6 +56,9 @@ enum Tool {
     Bash,
 }
 
+/// Why the owner is asked before the file that names the persona in use is changed.
+const ACTIVE_PERSONA: &str = "it decides which persona speaks";
+
 /// What a manager has: it talks, and keeps notes.
 const MANAGER: &[Tool] = &[Tool::Read, Tool::Write, Tool::Edit];
 /// What a worker has besides a shell.
@@ -173,21 +176,24 @@ impl FileTools {
         self.tools.iter().copied().find(|tool| tool.name() == name)
     }
 
-    /// Asks the owner before a run that read somebody's words changes anything but its task folder.
+    /// Asks the owner before a run that read somebody's words changes anything but its task folder, and before
+    /// anybody changes what is the owner's to decide.
     async fn may_change(
         &self,
         tool: Tool,
         arguments: &Arguments,
         scope: &Scope<'_>,
     ) -> Result<Standing, String> {
-        let Some(reason) = scope.run.taint.reason().filter(|_| scope.level > Level::Clean) else {
-            return Ok(Standing::Clean);
-        };
+        let tainted = scope.run.taint.reason().filter(|_| scope.level > Level::Clean);
         let path = arguments.text("path")?;
         let place = self.access.place(path)?;
-        if place.starts_with(self.access.task_folder()) {
-            return Ok(Standing::Boxed);
-        }
+        let reason = match (tainted, self.access.is_asked(&place)) {
+            (None, false) => return Ok(Standing::Clean),
+            (Some(_), false) if place.starts_with(self.access.task_folder()) => return Ok(Standing::Boxed),
+            (Some(reason), false) => reason,
+            (None, true) => ACTIVE_PERSONA.to_owned(),
+            (Some(reason), true) => format!("{ACTIVE_PERSONA} and {reason}"),
+        };
         // Nobody is asked about what would be refused anyway.
         self.access.resolve(path, Rights::ReadWrite)?;
         let name = tool.name();

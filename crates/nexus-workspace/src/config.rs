@@ -22,8 +22,8 @@ pub use resolve::{ListedValue, Loaded, Overrides, Source, load, resolve};
 pub use schema::schema;
 pub use settings::{
     AclSettings, AgentSettings, AgentsSettings, AuthMode, AuthSettings, BashNetwork, BashSettings, Bind,
-    BudgetSettings, BusSettings, ClockSettings, CredentialSettings, DropPolicy, LocalModelsSettings,
-    LogLevel, LoggingSettings, MemoryAgent, MemorySettings, ModelsSettings, ProjectSettings,
-    ProviderSettings, QueueMode, QueueSettings, RotationSettings, RuntimeCredentials, RuntimeSettings,
-    Settings, Token, ToolLogPlace, ToolsSettings, UnknownSenderPolicy, WebSettings,
+    BudgetSettings, CredentialSettings, DropPolicy, LocalModelsSettings, LogLevel, LoggingSettings,
+    MemoryAgent, MemorySettings, ModelsSettings, ProjectSettings, ProviderSettings, QueueMode, QueueSettings,
+    RotationSettings, RuntimeCredentials, RuntimeSettings, Settings, Token, ToolLogPlace, ToolsSettings,
+    UnknownSenderPolicy, WebSettings,
 };

@@ -176,6 +176,21 @@ pub fn prepare_tree(layout: &Layout, trusted: &TrustFolder) -> Result<InitReport
     Ok(report)
 }
 
+/// Puts the onboarding text back where it is missing or empty; returns whether it was.
+///
+/// # Errors
+/// Something else stands in its place, or it cannot be written.
+pub fn restore_bootstrap(layout: &Layout) -> Result<bool, FileError> {
+    let path = layout.bootstrap_md();
+    let is_there = std::fs::symlink_metadata(&path).is_ok_and(|found| found.len() > 0);
+    if is_there {
+        return Ok(false);
+    }
+    file::create_folder(&layout.agents(), PRIVATE_FOLDER)?;
+    file::replace(&path, templates::BOOTSTRAP_MD.as_bytes(), PRIVATE_FILE, Durability::Crash)?;
+    Ok(true)
+}
+
 /// Tells whether nobody has put anything here that Nexus would act on.
 ///
 /// A folder with notes, code or skills in it may become a workspace and is its owner's at once. One

@@ -111,6 +111,11 @@ impl Layout {
         self.agents().join("BOOTSTRAP.md")
     }
 
+    /// Returns the file that names the persona in use.
+    pub fn active_persona(&self) -> PathBuf {
+        self.agents().join("ACTIVE")
+    }
+
     /// Returns the folder of one persona.
     pub fn persona(&self, slug: &crate::persona::Slug) -> PathBuf {
         self.agents().join(slug.as_str())

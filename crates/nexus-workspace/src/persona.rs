@@ -3,12 +3,15 @@
 //! Names of persona folders: lower case letters, digits and single hyphens.
 //! Front matter of identity files: `key: value` lines between two `---` lines, and no more of YAML.
 
+mod active;
 mod onboarding;
+mod rights;
 
 use std::fmt;
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
+use nexus_base::clock::Zone;
 use nexus_base::file::{FileError, read_text};
 use serde::Serialize;
 
@@ -16,7 +19,9 @@ use crate::Layout;
 use crate::config::Settings;
 use crate::folder::{lies_inside, subfolders};
 
+pub use active::record_active;
 pub use onboarding::{Onboarding, onboarding};
+pub use rights::{IdentityRights, identity_rights};
 
 /// A line that a file waiting to be filled in carries; its presence makes the file a template.
 pub const FILL_IN_MARKER: &str = "<!-- nexus: fill in -->";
@@ -63,7 +68,17 @@ pub struct Persona {
     pub user: Option<PersonaText>,
 }
 
-/// Returns the persona in use: the configured one, else the one changed last. None before onboarding.
+impl Persona {
+    /// Returns the time zone the person lives in: the one their profile names, else this machine's.
+    pub fn zone(&self) -> Zone {
+        let profile = self.user.as_ref().map(PersonaText::front_matter);
+        let named = profile.as_ref().and_then(|profile| Zone::named(profile.get("timezone")?));
+        named.unwrap_or_else(Zone::system)
+    }
+}
+
+/// Returns the persona in use: the configured one, else the one written down as such, else the one changed last.
+/// None before onboarding.
 ///
 /// # Errors
 /// A file of the persona exists but cannot be read.
@@ -81,7 +96,7 @@ pub fn active_persona(layout: &Layout, settings: &Settings) -> Result<Option<Per
 /// Returns every file and folder that decides which persona is in use and what it says.
 pub fn sources(layout: &Layout) -> Vec<PathBuf> {
     let folder = layout.agents();
-    let mut paths = vec![layout.state().to_owned(), layout.user_identity()];
+    let mut paths = vec![layout.state().to_owned(), layout.user_identity(), layout.active_persona()];
     paths.extend(layout.user_identity().parent().map(Path::to_owned));
     // A folder that cannot be listed is an error for whoever reads the persona, not here.
     for name in subfolders(&folder, layout.state()).unwrap_or_default() {
@@ -124,12 +139,14 @@ fn active_folder(layout: &Layout, configured: Option<&str>) -> Result<Option<Str
     };
     let mut candidates = subfolders(&folder, layout.state())?;
     candidates.retain(|name| changed(name).is_some());
-    if let Some(wanted) = configured {
+    let named = |wanted: &str| {
         let slug = Slug::from_name(wanted);
         let is_wanted = |name: &&String| *name == wanted || (slug.is_some() && Slug::from_name(name) == slug);
-        if let Some(found) = candidates.iter().find(is_wanted) {
-            return Ok(Some(found.clone()));
-        }
+        candidates.iter().find(is_wanted).cloned()
+    };
+    let recorded = || active::recorded(layout).and_then(|name| named(&name));
+    if let Some(found) = configured.and_then(named).or_else(recorded) {
+        return Ok(Some(found));
     }
     // Two written in the same instant: the name decides, so that the answer is always the same.
     Ok(candidates

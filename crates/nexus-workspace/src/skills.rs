@@ -30,7 +30,7 @@ pub use consent::{Consent, accept, consent};
 pub use head::{Requirements, SkillHead, SkillKind};
 pub use inspect::{FileKind, Inspection, SkillFile, inspect};
 pub use manifest::{
-    Capability, Entry, Manifest, Surroundings, UsageError, manifest, note_use, write_manifest,
+    Capability, Entry, Manifest, Surroundings, UsageError, capabilities, manifest, note_use, write_manifest,
 };
 pub use standing::{CredentialState, Standing};
 pub use suspicion::Suspicion;

@@ -30,4 +30,10 @@ impl StartOptions {
     pub fn standing(&self) -> Trust {
         trust::standing(&self.trust_folder, &self.layout).unwrap_or(Trust::NoRecord)
     }
+
+    /// Returns the folders that programs are looked up in.
+    pub fn programs(&self) -> Vec<PathBuf> {
+        let path = self.environment.iter().find(|(name, _)| name == "PATH");
+        path.map(|(_, folders)| std::env::split_paths(folders).collect()).unwrap_or_default()
+    }
 }

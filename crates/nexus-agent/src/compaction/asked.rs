@@ -5,9 +5,11 @@ use tokio_util::sync::CancellationToken;
 
 use super::{Cause, Compacted, KEPT_TURNS, Work, compact};
 use crate::budget::Meter;
+use crate::channel::Channel;
 use crate::estimate::request_bytes;
 use crate::history::{Past, PastTurn, to_messages};
 use crate::ports::{Hooks, Spending};
+use crate::prompt::Location;
 use crate::turn::Agent;
 use nexus_tools::ports::{LedgerError, TurnFacts};
 
@@ -64,11 +66,12 @@ impl Agent {
                 return Ok(Shortened::Refused { reason });
             }
         }
+        let channel = Channel::of(&facts.session, None);
         let prompt = parts.prompts.assemble(
             &parts.layout,
             &parts.settings,
             facts.role,
-            &facts.session,
+            Location { session: &facts.session, channel: channel.as_ref() },
             &parts.assignment,
         );
         let prompt = match prompt {

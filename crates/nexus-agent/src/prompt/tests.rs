@@ -38,7 +38,10 @@ impl Place {
     }
 
     fn prompt(&self, role: Role, session: &str, assignment: &Assignment) -> SystemPrompt {
-        assemble(&self.layout, &self.settings, role, &SessionLabel::new(session), assignment).unwrap()
+        let session = SessionLabel::new(session);
+        let channel = Channel::of(&session, None);
+        let location = Location { session: &session, channel: channel.as_ref() };
+        assemble(&self.layout, &self.settings, role, location, assignment).unwrap()
     }
 
     /// The prompt without what is true of this machine only; AGENTS.md and BOOTSTRAP.md are the
@@ -95,11 +98,12 @@ fn only_a_manager_on_a_channel_has_the_rules_of_channels() {
     let place = Place::onboarded();
     let none = Assignment::default();
     let group = place.prompt(Role::Manager, "group:discord:garden", &none);
-    insta::assert_snapshot!(texts::channel_rules("discord"));
+    let channel = |is_group| Channel { platform: "discord".into(), is_group };
+    insta::assert_snapshot!(texts::channel_rules(&channel(true)));
+    let alone = texts::channel_rules(&channel(false));
+    assert!(alone.contains("reply_to_current") && !alone.contains("participant"), "{alone}");
     assert!(names(&group).contains(&"channel") && group.text.contains("You are writing on discord"));
-    for (role, session) in
-        [(Role::Manager, "dm:owner"), (Role::Worker, "group:discord:garden"), (Role::Worker, "worker:1")]
-    {
+    for (role, session) in [(Role::Manager, "dm:owner"), (Role::Worker, "worker:1")] {
         let prompt = place.prompt(role, session, &none);
         assert!(!names(&prompt).contains(&"channel"), "{session}");
         for word in ["reply_to", "Reactions", "WhatsApp", "participant"] {

@@ -1,5 +1,7 @@
 //! The words of the prompt that are ours: how each role works.
 
+use crate::channel::Channel;
+
 pub(super) const MANAGER_RULES: &str = "\
 ## How you work
 You are the manager: the one the person talks to. You work out what is wanted, decide, delegate and report. You do no tool work yourself; your file tools reach only your notes and the identity files.
@@ -26,17 +28,24 @@ pub(super) const CALL_STYLE: &str = "\
 Call routine tools without announcing them. Add a sentence when it helps: several steps, something irreversible, something surprising.
 ";
 
-/// Returns the rules of a conversation that others read along in.
-pub(super) fn channel_rules(platform: &str) -> String {
+/// Returns the rules of a conversation on a platform.
+pub(super) fn channel_rules(channel: &Channel) -> String {
+    let Channel { platform, is_group } = channel;
+    let (along, group) =
+        if *is_group { (", where other people can read along", GROUP_RULE) } else { ("", "") };
     format!(
         "\
 ## This channel
-You are writing on {platform}, where other people can read along.
+You are writing on {platform}{along}.
 - Quoting: `[[reply_to_current]]` answers the message that woke you, `[[reply_to:ID]]` another one. The tag is removed before sending and has no effect where the platform cannot quote.
 - Only complete replies are sent.
-- In a group you are one participant among others, neither the owner's voice nor their deputy. Speak when you are addressed or asked, when you have something really useful to add, or when a light remark fits. Stay silent (`wait`) on banter, on questions somebody has already answered, and when you would only be filling a gap.
+{group}\
 - Reactions: where the platform has them, use at most one per message, to acknowledge it without replying.
 - Formatting: no tables on Discord and WhatsApp; use lists. On Discord, put links in `<>` so that they do not expand. On WhatsApp, no headings; use bold or capitals.
 "
     )
 }
+
+const GROUP_RULE: &str = "\
+- In a group you are one participant among others, neither the owner's voice nor their deputy. Speak when you are addressed or asked, when you have something really useful to add, or when a light remark fits. Stay silent (`wait`) on banter, on questions somebody has already answered, and when you would only be filling a gap.
+";

@@ -257,9 +257,11 @@ impl Agent {
     }
 }
 
-/// A manager may wait when it has spoken or has workers out; otherwise somebody would sit before silence.
+/// A manager may wait when it has spoken or has workers out; otherwise somebody would sit before silence. In a group
+/// nobody does.
 async fn wait_answer(input: &TurnInput<'_>) -> Result<ToolOutput, LedgerError> {
-    if !input.current.said().is_empty() || input.dispatch.outstanding().await? > 0 {
+    let may_be_silent = input.channel.as_ref().is_some_and(|channel| channel.is_group);
+    if may_be_silent || !input.current.said().is_empty() || input.dispatch.outstanding().await? > 0 {
         return Ok(ToolOutput::ok("waiting"));
     }
     Ok(ToolOutput::error(

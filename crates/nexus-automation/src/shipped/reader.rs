@@ -18,6 +18,8 @@ use crate::ports::{Handler, Run, RunError};
 use crate::reflection::{Happened, Reflection};
 use crate::verdict::{Cost, Verdict};
 
+use super::learned::Learned;
+
 /// Name of the piece of context it adds.
 pub const MEMORY_CONTEXT: &str = "memory_context";
 
@@ -97,6 +99,17 @@ impl Reader {
                 break;
             }
         }
+        let learned =
+            Home::of(&run.automation, &self.layout).map(|home| Learned::of(&home)).unwrap_or_default();
+        for other in learned.searches(task) {
+            searches += 1;
+            let answer = self.memory.recall(request(other.to_owned())).await;
+            let mut items = answer.map_err(|error| RunError(error.to_string()))?.items;
+            items.retain(|item| !is_news(item, data) && found.iter().all(|known| known.item != item.item));
+            found.extend(fitting(other, items));
+        }
+        found.retain(|item| !learned.skips(&item.text));
+        found.truncate(MAX_LINES);
         Ok((found, searches))
     }
 

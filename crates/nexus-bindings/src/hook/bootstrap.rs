@@ -1,12 +1,17 @@
 //! What a session is told first: who the agent is, whom it works for, when and where. Layer one only:
 //! nothing about channels, replies or groups, which a harness does not have.
 
+use nexus_base::clock::Timestamp;
+
+use crate::Harness;
 use crate::ground::Ground;
 
 /// Longest text, in characters. Some harnesses cut at ten thousand without saying so.
 const MAX_LEN: usize = 8_900;
 /// What the identity, the user's profile, the frame and the project are sure to get.
 const MIN_SOUL_LEN: usize = 400;
+/// Longest name of a model.
+const MAX_MODEL_LEN: usize = 120;
 /// Most the project's part takes.
 const MAX_PROJECT: usize = 2_500;
 
@@ -18,20 +23,26 @@ const TOOL_STYLE: &str = "\
 /// Time and machine, as the caller knows them.
 #[derive(Debug, Clone)]
 pub struct Clock {
-    /// The time with its offset.
-    pub time: String,
-    /// The time zone's name.
-    pub zone: String,
-    /// The operating system and architecture.
+    /// The moment.
+    pub now: Timestamp,
+    /// The operating system with its release, and the architecture.
     pub machine: String,
 }
 
+/// The session that begins.
+#[derive(Debug)]
+pub(super) struct Session<'a> {
+    pub(super) harness: Harness,
+    /// What the harness says it runs on.
+    pub(super) model: Option<&'a str>,
+}
+
 /// Puts the text together. The soul is cut first, then the project's part, and each cut says so.
-pub(super) fn text(ground: &Ground, clock: &Clock, project: &str) -> String {
+pub(super) fn text(ground: &Ground, clock: &Clock, session: &Session<'_>, project: &str) -> String {
     let mut head = "# Nexus Session Bootstrap\n".to_owned();
     head.push_str(&format!("{}\n", status(ground, project)));
-    if let Some(prompt) = ground.bootstrap() {
-        head.push_str(&format!("\n## First Conversation\n{}\n", prompt.trim()));
+    if let Some(text) = ground.introduction() {
+        head.push_str(&format!("\n## First Conversation\n{}\n", text.trim()));
     }
     let missing = ground.missing();
     if !missing.is_empty() {
@@ -44,7 +55,9 @@ pub(super) fn text(ground: &Ground, clock: &Clock, project: &str) -> String {
     let mut tail = String::new();
     let mut soul = None;
     let mut sections = String::new();
-    for (title, text) in ground.texts() {
+    // Once: what the harness reads by itself is not said again.
+    let is_told = ground.is_told_by_files(session.harness);
+    for (title, text) in ground.texts().filter(|_| !is_told) {
         if title == "Agent Soul" {
             soul = Some((text.text.trim().to_owned(), text.file.clone()));
             sections.push_str(SOUL_PLACE);
@@ -52,11 +65,14 @@ pub(super) fn text(ground: &Ground, clock: &Clock, project: &str) -> String {
             sections.push_str(&format!("\n## {title}\n{}\n", text.text.trim()));
         }
     }
-    tail.push_str(&format!("\n## Time\nTimezone: {}\nCurrent time: {}\n", clock.zone, clock.time));
-    tail.push_str(&format!(
-        "\n## Runtime\nOS: {}\nModel: as the harness says\n\n{TOOL_STYLE}\n",
-        clock.machine
-    ));
+    let zone = ground.zone();
+    let (name, time) = (zone.name(clock.now), zone.rfc3339(clock.now));
+    tail.push_str(&format!("\n## Time\nTimezone: {name}\nCurrent time: {time}\n"));
+    tail.push_str(&format!("\n## Runtime\nOS: {}\n", clock.machine));
+    if let Some(model) = session.model {
+        tail.push_str(&format!("Model: {}\n", one_line(model)));
+    }
+    tail.push_str(&format!("\n{TOOL_STYLE}\n"));
     if !project.trim().is_empty() {
         let part = cut(
             project.trim(),
@@ -90,6 +106,11 @@ fn status(ground: &Ground, project: &str) -> String {
     };
     let project = if project.is_empty() { "no project is open" } else { "a project is open" };
     format!("Status: {who}; {project}. `nexus status` says more.")
+}
+
+/// Returns a harness's word without line breaks, so that it adds no section of its own.
+fn one_line(text: &str) -> String {
+    text.chars().map(|letter| if letter.is_control() { ' ' } else { letter }).take(MAX_MODEL_LEN).collect()
 }
 
 /// Shortens a text to so many characters, the note about it included.

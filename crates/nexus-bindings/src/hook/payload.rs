@@ -57,6 +57,14 @@ impl Incoming {
         self.text("agent_id").is_some() || self.text("parent_id").is_some()
     }
 
+    /// Returns the model the session runs on, where the harness names it: as a text, or as an object with an id.
+    pub(super) fn model(&self) -> Option<&str> {
+        let named = self.fields.get("model")?;
+        let named =
+            named.as_str().or_else(|| named.get("id")?.as_str()).or_else(|| named.get("modelID")?.as_str());
+        named.filter(|model| !model.trim().is_empty())
+    }
+
     /// Returns what tells this session from others.
     pub(super) fn session(&self) -> &str {
         self.text("conversation_id").or_else(|| self.text("session_id")).unwrap_or("only")

@@ -3,6 +3,7 @@
 use std::fs;
 use std::path::Path;
 
+use nexus_base::clock::Timestamp;
 use nexus_bindings::{Clock, Ground, Harness, HookCall, HookEvent, Plan, RecordFolder, Surroundings};
 use nexus_project::harness::HarnessId;
 use nexus_project::{Project, Tool, call};
@@ -51,11 +52,7 @@ impl Folder {
         let event = HookEvent::parse(event).unwrap();
         let hook = HookCall::read(harness, event, &payload.to_string(), Path::new("/")).unwrap();
         let ground = Ground::survey(&hook.bound_folder(), None).unwrap();
-        let clock = Clock {
-            time: "2026-01-27T15:30:00+01:00".into(),
-            zone: "Europe/Berlin".into(),
-            machine: "linux (x86_64)".into(),
-        };
+        let clock = Clock { now: Timestamp::now(), machine: "linux (x86_64)".into() };
         let records = self.records();
         let around = Surroundings { ground: &ground, records: Some(&records), clock, inside_cursor };
         hook.answer(&around).unwrap().stdout

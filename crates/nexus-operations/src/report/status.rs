@@ -7,10 +7,12 @@ use nexus_base::file::FileError;
 use nexus_base::lock;
 use nexus_credentials::CredentialFolder;
 use nexus_store::Store;
+use nexus_workspace::Layout;
 use nexus_workspace::config::Settings;
 use nexus_workspace::persona::{self, Onboarding};
-use nexus_workspace::trust::Trust;
-use nexus_workspace::{Layout, skills};
+use nexus_workspace::skills::{self, Capability, Entry, Standing};
+use nexus_workspace::templates::INTRODUCTION_MD;
+use nexus_workspace::trust::{Trust, TrustFolder};
 use serde::{Deserialize, Serialize};
 
 /// What a report is about.
@@ -21,6 +23,10 @@ pub(crate) struct StatusRequest<'a> {
     pub(crate) settings: &'a Settings,
     /// Whose it is.
     pub(crate) trust: Trust,
+    /// Where it is recorded which skills were accepted.
+    pub(crate) trust_folder: &'a TrustFolder,
+    /// Folders that programs are looked up in.
+    pub(crate) programs: &'a [PathBuf],
 }
 
 /// Where a workspace stands.
@@ -41,8 +47,13 @@ pub struct StatusReport {
     pub bootstrap: Bootstrap,
     /// Whether all three identity files are there.
     pub onboarded: bool,
-    /// Installed skills.
+    /// What works, by the skills that were accepted.
+    pub capabilities: Capabilities,
+    /// Skills that were accepted.
     pub skills: Vec<String>,
+    /// How many others wait for a look; what is in them is no agent's business before.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub skills_waiting: usize,
     /// Known credentials.
     pub credentials: Credentials,
     /// What waits for the owner's consent; none when that cannot be read.
@@ -90,7 +101,7 @@ pub struct Bootstrap {
     /// Identity files that a first conversation left unwritten.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub missing: Vec<String>,
-    /// The onboarding text, while it is needed.
+    /// What a harness does about it, while it is needed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub prompt: Option<String>,
 }
@@ -100,6 +111,33 @@ pub struct Bootstrap {
 pub struct Credentials {
     /// Accounts.
     pub total: usize,
+}
+
+/// What a workspace is able to do, and how much of it works.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Capabilities {
+    /// How many work and were used.
+    pub active: usize,
+    /// How many would work.
+    pub ready: usize,
+    /// How many need something first.
+    pub needs_setup: usize,
+    /// All of them.
+    pub items: Vec<CapabilityItem>,
+}
+
+/// One thing a workspace is able to do.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct CapabilityItem {
+    pub name: String,
+    pub state: Standing,
+    /// Skills that provide it.
+    pub providers: Vec<String>,
+    /// What its providers lack, in words.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub missing: Vec<String>,
 }
 
 /// What waits for the owner's consent.
@@ -123,15 +161,12 @@ pub struct Daemon {
     pub port: u16,
 }
 
-/// Longest onboarding text that is shown.
-const MAX_PROMPT_LEN: u64 = 64 * 1024;
-
 /// Reads where a workspace stands.
 ///
 /// # Errors
 /// A file that exists cannot be read.
 pub(crate) fn status(request: &StatusRequest<'_>) -> Result<StatusReport, FileError> {
-    let StatusRequest { layout, settings, trust } = *request;
+    let StatusRequest { layout, settings, trust, .. } = *request;
     let identity = identity(layout, settings)?;
     let stage = persona::onboarding(layout)?;
     let needed = stage.is_needed();
@@ -143,8 +178,8 @@ pub(crate) fn status(request: &StatusRequest<'_>) -> Result<StatusReport, FileEr
         pid: holder.map(|holder| holder.pid),
         port: port.unwrap_or(settings.runtime.port),
     };
-    let prompt =
-        if needed { nexus_base::file::read_text(&layout.bootstrap_md(), MAX_PROMPT_LEN).ok() } else { None };
+    // Whoever reads a status is no embedded manager: those have the text of their own.
+    let prompt = needed.then(|| INTRODUCTION_MD.to_owned());
     // Whatever is wrong with the database is the doctor's to say.
     let approvals = Store::open_questions(&layout.data(), Timestamp::now()).ok();
     let approvals = approvals.map(|open| Approvals { waiting: open.all, held_messages: open.held_messages });
@@ -152,6 +187,10 @@ pub(crate) fn status(request: &StatusRequest<'_>) -> Result<StatusReport, FileEr
     let mut suggestions = suggestions(&runtime, &stage, trust, credentials.total);
     if waiting > 0 {
         suggestions.push("`nexus approvals list` shows what is waiting for your consent".to_owned());
+    }
+    let (capabilities, skills, skills_waiting) = abilities(request)?;
+    if skills_waiting > 0 {
+        suggestions.push("`nexus skills list` shows skills that wait for your look".to_owned());
     }
     let model = if runtime.running { None } else { model_next(layout, settings, trust) };
     Ok(StatusReport {
@@ -162,13 +201,50 @@ pub(crate) fn status(request: &StatusRequest<'_>) -> Result<StatusReport, FileEr
         identity,
         bootstrap: Bootstrap { needed, missing: stage.missing().to_vec(), prompt },
         onboarded: stage.is_complete(),
-        skills: skills::names(layout)?,
+        capabilities,
+        skills,
+        skills_waiting,
         credentials: Credentials { total: credentials.total },
         approvals,
         runtime,
         model,
         suggestions,
     })
+}
+
+/// Returns what works, which skills were accepted, and how many were not.
+fn abilities(request: &StatusRequest<'_>) -> Result<(Capabilities, Vec<String>, usize), FileError> {
+    let installed = skills::names(request.layout)?.len();
+    if installed == 0 {
+        return Ok((Capabilities::default(), Vec::new(), 0));
+    }
+    let found = crate::skills::look(request.layout, request.trust_folder, request.programs.to_vec())?;
+    let accepted: Vec<Entry> = found.skills.into_iter().filter(|skill| skill.consent.is_given()).collect();
+    let items: Vec<CapabilityItem> = skills::capabilities(&accepted)
+        .into_iter()
+        .map(|capability| {
+            let lacking = accepted.iter().filter(|skill| capability.providers.contains(&skill.name));
+            let missing = match capability.status {
+                Standing::Active | Standing::Ready => Vec::new(),
+                Standing::NeedsSetup | Standing::NeedsInstall | Standing::Broken | Standing::Unavailable => {
+                    lacking.flat_map(|skill| skill.missing.clone()).collect()
+                }
+            };
+            let Capability { name, status, providers } = capability;
+            CapabilityItem { name, state: status, providers, missing }
+        })
+        .collect();
+    let count = |wanted: Standing| items.iter().filter(|item| item.state == wanted).count();
+    let (active, ready) = (count(Standing::Active), count(Standing::Ready));
+    let needs_setup = items.len() - active - ready;
+    let names: Vec<String> = accepted.into_iter().map(|skill| skill.name).collect();
+    let waiting = installed.saturating_sub(names.len());
+    Ok((Capabilities { active, ready, needs_setup, items }, names, waiting))
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
+const fn is_zero(count: &usize) -> bool {
+    *count == 0
 }
 
 /// Returns the model that the settings and credentials lead to by themselves. One that waits for a yes, or was

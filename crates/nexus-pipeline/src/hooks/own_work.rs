@@ -45,21 +45,25 @@ impl OwnWork {
 
     const fn tools(&self) -> &'static [&'static str] {
         match self.purpose {
-            Purpose::Read => &["recall"],
-            Purpose::Write => &["recall", "remember"],
+            Purpose::Read => &["recall", "read", "write"],
+            Purpose::Write => &["recall", "remember", "read", "write"],
             Purpose::Reflect => &["recall", "read", "write", "edit"],
         }
     }
 
-    /// Returns its tools: memory, and its own folder while it thinks about its work. Never a shell.
+    /// Returns its tools: memory, its own folder and its peers' to read, notes for its peers to write, and what it has
+    /// learnt while it thinks about its work. Never a shell.
     pub(crate) fn toolbox(&self, layout: &Layout, memory: Memory, item: &Item) -> Result<Toolbox, String> {
         let learned: &[&str] = match self.purpose {
             Purpose::Read | Purpose::Write => &[],
             Purpose::Reflect => &LEARNED,
         };
-        let access =
-            FileAccess::automation_at(layout, &self.home.folder, learned, &self.home.notes_for_peers())
-                .map_err(|error| chain(&error))?;
+        let notes = self.home.notes_for_peers();
+        let written: Vec<&str> =
+            learned.iter().copied().chain(notes.iter().map(|(_, file)| file.as_str())).collect();
+        let peers: Vec<_> = self.home.peers.iter().map(|(_, folder)| folder.clone()).collect();
+        let access = FileAccess::automation_at(layout, &self.home.folder, &written, &peers)
+            .map_err(|error| chain(&error))?;
         let files = Arc::new(FileTools::manager(access));
         Ok(Toolbox::new(Role::Worker, files, memory).source(source_of(item)).only(self.tools()))
     }

@@ -229,7 +229,7 @@ impl Broker {
                 return Ok(ended);
             }
             for label in &sessions {
-                let frame = self.shared.parts.engine.framer();
+                let frame = self.shared.parts.engine.framer(None);
                 if let Some(claim) = agents.claim(label, &self.shared.parts.boot, frame).await? {
                     let left_over = Work::LeftOver(claim.into_turn(), LeftOver::Restored);
                     stages::process(&self.shared, left_over).await;

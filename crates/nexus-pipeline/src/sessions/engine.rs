@@ -106,8 +106,9 @@ pub trait Engine: Send + Sync {
     }
 
     /// Returns what renders the context block that stands before an item's words. It runs inside the
-    /// claim, on the ledger's own thread: whatever has to be looked up is looked up before.
-    fn framer(&self) -> Framer;
+    /// claim, on the ledger's own thread: whatever has to be looked up is looked up before. `worker` is the session
+    /// where it is a worker's.
+    fn framer(&self, worker: Option<&SessionRecord>) -> Framer;
 
     /// Returns what the assistant is called now; empty before it has a name.
     fn speaker(&self) -> String;

@@ -29,6 +29,7 @@ pub(crate) async fn deliver(shared: &Shared, line: &OutboxRecord) -> Result<(), 
                     OutboxState::Error => TurnState::Error,
                 },
                 text: line.text.clone(),
+                reply_to: line.reply_to.clone(),
             },
         );
     }

@@ -1,8 +1,9 @@
 //! From what a turn gave to how it ends: status, reply and report.
 
-use nexus_agent::{End, TurnOutcome};
+use nexus_agent::{Channel, End, Quoted, TurnOutcome};
 use nexus_base::conversation::Role;
 use nexus_protocol::bus::TurnState;
+use nexus_protocol::framing::key;
 use nexus_store::agents::{
     ClaimedTurn, FinishTurn, NewReply, OutboxState, TaskStatus, TurnStatus, WorkerReport,
 };
@@ -11,7 +12,11 @@ use crate::sessions::live::Cause;
 
 /// Decides what a turn's outcome means for its session, its person and its parent.
 pub(crate) fn conclude(claimed: &ClaimedTurn, outcome: TurnOutcome, cause: Option<&Cause>) -> FinishTurn {
-    let said = outcome.said.trim().to_owned();
+    let channel = channel_of(claimed);
+    let (said, quoted) = match &channel {
+        Some(_) => Channel::strip_tags(outcome.said.trim()),
+        None => (outcome.said.trim().to_owned(), None),
+    };
     // Texts and numbers only, which always become JSON.
     let context = outcome.context.as_ref().and_then(|record| serde_json::to_string(record).ok());
     let (status, stop_reason, error) = match (&outcome.end, cause) {
@@ -32,7 +37,10 @@ pub(crate) fn conclude(claimed: &ClaimedTurn, outcome: TurnOutcome, cause: Optio
         (End::Failed { reason }, _) => (TurnStatus::Failed, "error", Some(reason.clone())),
     };
     let (reply, report) = match claimed.session.role {
-        Role::Manager => (reply_of(status, &said, error.as_deref()), None),
+        Role::Manager => {
+            let reply = reply_of(status, &said, error.as_deref());
+            (reply.map(|reply| NewReply { reply_to: quoted_id(claimed, quoted), ..reply }), None)
+        }
         // A worker that is told something more goes on with its task.
         Role::Worker if cause == Some(&Cause::Interrupted) && status == TurnStatus::Aborted => (None, None),
         Role::Worker => (None, Some(report_of(status, &said, &outcome, error.as_deref(), cause))),
@@ -54,6 +62,24 @@ pub(crate) fn conclude(claimed: &ClaimedTurn, outcome: TurnOutcome, cause: Optio
         last_message: outcome.last_message.or_else(|| if_unsaid(&said, reply.as_ref())),
         reply,
         report,
+        may_be_silent: channel.is_some_and(|channel| channel.is_group),
+    }
+}
+
+/// Returns where a manager's turn is said, if not on the control plane.
+pub(crate) fn channel_of(claimed: &ClaimedTurn) -> Option<Channel> {
+    if claimed.session.role == Role::Worker {
+        return None;
+    }
+    let platform = claimed.items.last().and_then(|item| item.new.facts.get(key::PLATFORM));
+    Channel::of(&claimed.session.label, platform)
+}
+
+/// Returns what a reply quotes: a message of the platform, or the event that led to it.
+fn quoted_id(claimed: &ClaimedTurn, quoted: Option<Quoted>) -> Option<String> {
+    match quoted? {
+        Quoted::Message(id) => Some(id),
+        Quoted::Current => claimed.items.last()?.new.source_event_id.as_ref().map(ToString::to_string),
     }
 }
 
@@ -65,10 +91,12 @@ fn if_unsaid(said: &str, reply: Option<&NewReply>) -> Option<(String, Option<Str
 fn reply_of(status: TurnStatus, said: &str, error: Option<&str>) -> Option<NewReply> {
     match status {
         TurnStatus::Completed if said.is_empty() => None,
-        TurnStatus::Completed => Some(NewReply { state: OutboxState::Final, text: said.to_owned() }),
+        TurnStatus::Completed => {
+            Some(NewReply { state: OutboxState::Final, text: said.to_owned(), reply_to: None })
+        }
         TurnStatus::Aborted => {
             let text = if said.is_empty() { "(stopped before any text was written)" } else { said };
-            Some(NewReply { state: OutboxState::Aborted, text: text.to_owned() })
+            Some(NewReply { state: OutboxState::Aborted, text: text.to_owned(), reply_to: None })
         }
         TurnStatus::Failed | TurnStatus::Pending => {
             let reason = error.unwrap_or("the turn failed");
@@ -77,7 +105,7 @@ fn reply_of(status: TurnStatus, said: &str, error: Option<&str>) -> Option<NewRe
             } else {
                 format!("{said}\n\nI could not continue: {reason}.")
             };
-            Some(NewReply { state: OutboxState::Error, text })
+            Some(NewReply { state: OutboxState::Error, text, reply_to: None })
         }
     }
 }

@@ -44,7 +44,8 @@ pub(crate) async fn run_session(shared: Arc<Shared>, label: SessionLabel) {
 async fn round(shared: &Arc<Shared>, label: &SessionLabel) -> Round {
     tracing::trace!("a session looks for work");
     // A worker takes its slot before it claims, so that a claimed turn is always a running one.
-    let _slot = if label.as_str().starts_with("worker:") {
+    let is_worker = label.as_str().starts_with("worker:");
+    let _slot = if is_worker {
         tokio::select! {
             slot = Arc::clone(&shared.worker_slots).acquire_owned() => slot.ok(),
             () = shared.stopping.cancelled() => return Round::Worked,
@@ -64,9 +65,22 @@ async fn round(shared: &Arc<Shared>, label: &SessionLabel) -> Round {
             return Round::LedgerRefused;
         }
     }
+    let worker = match is_worker {
+        true => shared.parts.agents.session(label).await,
+        false => Ok(None),
+    };
+    let worker = match worker {
+        Ok(worker) => worker,
+        Err(error) => {
+            tracing::error!(session = %label, %error, hint = ?error.hint(), "the ledger could not be read");
+            return Round::LedgerRefused;
+        }
+    };
     // It lists the skills that are there.
     let engine = Arc::clone(&shared.parts.engine);
-    let Ok(frame) = task::blocking(move || engine.framer()).await else { return Round::LedgerRefused };
+    let Ok(frame) = task::blocking(move || engine.framer(worker.as_ref())).await else {
+        return Round::LedgerRefused;
+    };
     match shared.parts.agents.claim(label, &shared.parts.boot, frame).await {
         Ok(Some(claim)) => stages::process(shared, claim.into()).await,
         Ok(None) => return Round::NothingToDo,

@@ -131,6 +131,7 @@ impl Recorder {
             "request_id": line.request_id.as_str(),
             "turn_id": line.turn_id.as_ref().map(ToString::to_string),
             "in_reply_to": ended.item.new.source_event_id.as_ref().map(ToString::to_string),
+            "quotes": line.reply_to,
             "session": line.session.as_str(),
             "state": line.state.as_str(),
         }));

@@ -19,7 +19,7 @@ use super::{EndedTurn, LeftOver};
 use crate::sessions::convert::{past_turn, trimmed};
 use crate::sessions::ledger::TurnLedger;
 use crate::sessions::live::Cause;
-use crate::sessions::outcome::{conclude, turn_state};
+use crate::sessions::outcome::{channel_of, conclude, turn_state};
 use crate::sessions::progress::{announce, passed, show};
 use crate::sessions::workers::TurnDispatch;
 use crate::sessions::{Shared, caught, retry};
@@ -157,6 +157,7 @@ async fn attempt(shared: &Arc<Shared>, turn: &BegunTurn<'_>, context: Context) -
         spending: &*spending,
         dispatch: &dispatch,
         facts: facts.clone(),
+        channel: channel_of(claimed),
         run: RunFacts { root_request_id: last.new.root_request_id.clone(), taint },
         hooks: &*hooks,
         approve: &*approve,

@@ -178,6 +178,7 @@ async fn a_worker_interrupted_and_cancelled_in_one_breath_still_reports() {
     agents.cancel(&worker.label, "changed my mind").await.unwrap();
     // The interruption came first, so the turn ends without a report.
     let finish = FinishTurn {
+        may_be_silent: false,
         turn_id: claimed.turn.id.clone(),
         session: worker.label.clone(),
         status: TurnStatus::Aborted,

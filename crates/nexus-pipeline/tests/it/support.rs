@@ -224,7 +224,8 @@ impl Engine for TestEngine {
                 FileTools::manager(FileAccess::manager(root).map_err(|error| error.to_string())?)
             }
             Role::Worker => FileTools::worker(
-                FileAccess::worker(root, self.layout.home(), &[]).map_err(|error| error.to_string())?,
+                FileAccess::worker(root, self.layout.home(), &Default::default())
+                    .map_err(|error| error.to_string())?,
                 None,
             ),
         };
@@ -245,7 +246,7 @@ impl Engine for TestEngine {
         }))
     }
 
-    fn framer(&self) -> Framer {
+    fn framer(&self, _worker: Option<&SessionRecord>) -> Framer {
         Box::new(|item| {
             let kind = Kind::parse(item.new.kind.as_str()).unwrap_or(Kind::System);
             let facts = item.new.facts.read().unwrap();

@@ -23,6 +23,7 @@ use nexus_pipeline::live_settings::LiveSettings;
 use nexus_pipeline::observer::{Counters, Recorder};
 use nexus_pipeline::pipeline::Pipeline;
 use nexus_pipeline::questions::Questions;
+use nexus_pipeline::reminder::CredentialReminder;
 use nexus_pipeline::spending::Costs;
 use nexus_pipeline::tool_assembly::ToolAssembly;
 use nexus_pipeline::tool_sockets::ToolSockets;
@@ -90,6 +91,7 @@ pub(super) fn compose(
         consent,
         owner_home: options.home.clone(),
         trust_folder: options.trust_folder.clone(),
+        reminder: CredentialReminder::new(store.runtime().clone(), &options.layout),
         tool_assembly: ToolAssembly::new(options, Arc::clone(&redactor), store.agents().clone()),
     }));
     let broker = Broker::new(BrokerParts {

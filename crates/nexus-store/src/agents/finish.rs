@@ -51,6 +51,8 @@ pub struct FinishTurn {
     pub reply: Option<NewReply>,
     /// What the parent is told; workers only.
     pub report: Option<WorkerReport>,
+    /// Whether nothing said is an answer, as it is in a group.
+    pub may_be_silent: bool,
 }
 
 /// A line for the person.
@@ -60,6 +62,8 @@ pub struct NewReply {
     pub state: OutboxState,
     /// The words.
     pub text: String,
+    /// The message or event it quotes.
+    pub reply_to: Option<String>,
 }
 
 /// A worker's report to its parent.
@@ -264,8 +268,10 @@ fn reply(
         return Ok(Vec::new());
     };
     let root = &last.new.root_request_id;
+    let reply_to = finish.reply.as_ref().and_then(|reply| reply.reply_to.clone());
     let (state, text) = match &finish.reply {
         Some(reply) => (reply.state, reply.text.clone()),
+        None if finish.may_be_silent => return Ok(Vec::new()),
         None if queue::is_open(connection, root)? || outbox::answered(connection, root)? => {
             return Ok(Vec::new());
         }
@@ -284,6 +290,7 @@ fn reply(
         message_id: MessageId::new(format!("{}:0", finish.turn_id)),
         state,
         text,
+        reply_to,
         status: OutboxStatus::Pending,
         created_at: now,
     };

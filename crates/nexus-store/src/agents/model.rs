@@ -402,6 +402,8 @@ pub struct OutboxRecord {
     pub state: OutboxState,
     /// The words.
     pub text: String,
+    /// The message or event it quotes.
+    pub reply_to: Option<String>,
     /// Where it stands.
     pub status: OutboxStatus,
     /// When it was written.

@@ -124,7 +124,7 @@ pub(super) fn insert(connection: &Connection, line: &OutboxRecord) -> rusqlite::
     connection
         .prepare_cached(
             "INSERT OR IGNORE INTO outbox (id, turn_id, session_label, request_id, root_request_id, message_id, state, \
-             text, status, created_at, after_item) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, \
+             text, status, created_at, reply_to, after_item) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, \
              (SELECT MAX(rowid) FROM queue_items))",
         )?
         .execute(params![
@@ -138,6 +138,7 @@ pub(super) fn insert(connection: &Connection, line: &OutboxRecord) -> rusqlite::
             line.text,
             line.status,
             line.created_at.0,
+            line.reply_to,
         ])?;
     Ok(())
 }
@@ -159,6 +160,7 @@ pub(super) fn insert_for_item(
         message_id: MessageId::new(format!("{}:refused", item.id)),
         state,
         text: text.to_owned(),
+        reply_to: None,
         status: OutboxStatus::Pending,
         created_at: now,
     };

@@ -28,7 +28,8 @@ macro_rules! item_columns {
 }
 macro_rules! outbox_columns {
     () => {
-        "id, turn_id, session_label, request_id, root_request_id, message_id, state, text, status, created_at"
+        "id, turn_id, session_label, request_id, root_request_id, message_id, state, text, status, created_at, \
+         reply_to"
     };
 }
 macro_rules! turn_columns {
@@ -106,6 +107,7 @@ pub(super) fn outbox(row: &Row<'_>) -> rusqlite::Result<OutboxRecord> {
         text: row.get(7)?,
         status: row.get(8)?,
         created_at: Timestamp(row.get(9)?),
+        reply_to: row.get(10)?,
     })
 }
 

@@ -12,6 +12,7 @@ use std::sync::Arc;
 
 use nexus_base::jail::{Jail, JailError};
 use nexus_workspace::Layout;
+use nexus_workspace::persona::IdentityRights;
 
 /// First names, besides `state` and `home`, of paths that mean the workspace and not the task folder.
 const OWN_NAMES: &[&str] = &["skills", "AGENTS.md", "BOOT.md"];
@@ -24,6 +25,8 @@ const MAX_PATH_LEN: usize = 4096;
 pub enum Rights {
     /// Look.
     Read,
+    /// Look, and change what the owner allows, each time.
+    Asked,
     /// Look and change.
     ReadWrite,
 }
@@ -102,7 +105,7 @@ impl FileAccess {
     ///
     /// # Errors
     /// The workspace is missing, or the folder may not be a task folder or cannot be made.
-    pub fn worker(root: &Path, task_folder: &Path, identity: &[PathBuf]) -> Result<Self, AccessError> {
+    pub fn worker(root: &Path, task_folder: &Path, identity: &IdentityRights) -> Result<Self, AccessError> {
         Self::worker_at(&Layout::new(root), task_folder, identity)
     }
 
@@ -118,18 +121,24 @@ impl FileAccess {
         access.add(&state, access.base.clone(), Rights::ReadWrite);
         access.add(&root, access.root.join("AGENTS.md"), Rights::Read);
         access.add(&state, access.state.join("agents"), Rights::ReadWrite);
+        access.add(&state, access.state.join("agents/BOOTSTRAP.md"), Rights::Read);
+        access.add(&state, access.state.join("agents/ACTIVE"), Rights::Asked);
         access.add(&state, access.state.join("user"), Rights::ReadWrite);
         Ok(access)
     }
 
-    /// Grants what a worker may use: its task folder to write; `AGENTS.md`, skills and identity to read. What
-    /// `identity` names below the state folder can be written, too: until onboarding is complete.
+    /// Grants what a worker may use: its task folder to write; `AGENTS.md`, skills and identity to read, and of the
+    /// identity to write what `identity` says.
     ///
     /// `task_folder` is relative to the workspace or absolute; outside the workspace it must exist.
     ///
     /// # Errors
     /// The workspace is missing, or the folder may not be a task folder or cannot be made.
-    pub fn worker_at(layout: &Layout, task_folder: &Path, identity: &[PathBuf]) -> Result<Self, AccessError> {
+    pub fn worker_at(
+        layout: &Layout,
+        task_folder: &Path,
+        identity: &IdentityRights,
+    ) -> Result<Self, AccessError> {
         let mut access = Self::empty(layout)?;
         let (root, state) = access.jails()?;
         let folder = access.task_folder_at(layout, task_folder)?;
@@ -147,12 +156,15 @@ impl FileAccess {
         access.add(&root, access.root.join("AGENTS.md"), Rights::Read);
         access.add(&root, access.root.join("skills"), Rights::Read);
         for name in ["agents", "user"].map(PathBuf::from) {
-            if !identity.contains(&name) {
+            if !identity.writable.contains(&name) {
                 access.add(&state, access.state.join(name), Rights::Read);
             }
         }
-        for path in identity {
+        for path in &identity.writable {
             access.add(&state, access.state.join(path), Rights::ReadWrite);
+        }
+        for path in &identity.kept {
+            access.add(&state, access.state.join(path), Rights::Read);
         }
         Ok(access)
     }
@@ -230,6 +242,11 @@ impl FileAccess {
         let inside = path.strip_prefix(&grant.jail_root).unwrap_or(&path);
         let inside = if inside.as_os_str().is_empty() { PathBuf::from(".") } else { inside.to_owned() };
         Ok(Allowed { jail: &grant.jail, inside, shown: self.show(&path) })
+    }
+
+    /// Tells whether a place is changed only after the owner's yes.
+    pub(super) fn is_asked(&self, place: &Path) -> bool {
+        self.covering(place).is_some_and(|grant| grant.rights == Rights::Asked)
     }
 
     /// Returns where a path as a model wrote it leads, granted or not.
@@ -338,6 +355,10 @@ impl fmt::Display for FileAccess {
         };
         let (writable, readable) = (list(Rights::ReadWrite), list(Rights::Read));
         write!(formatter, "You may change: {writable}.")?;
+        let asked = list(Rights::Asked);
+        if !asked.is_empty() {
+            write!(formatter, " After the owner's yes: {asked}.")?;
+        }
         if !readable.is_empty() {
             write!(formatter, " You may read: {readable}.")?;
         }

@@ -176,12 +176,13 @@ impl Shell {
         Ok(Self {
             base,
             identity: ["agents", "user"].map(|name| state.join(name)).to_vec(),
-            // One that is not there yet is made by the file tools, which can be told to.
+            // One that is not there yet is made by the file tools, which can be told to. So is everything in the
+            // folder of all personas: a rule for it would open BOOTSTRAP.md, too.
             writable_identity: setup
                 .identity
                 .iter()
                 .map(|path| state.join(path))
-                .filter(|path| path.is_dir())
+                .filter(|path| path.is_dir() && *path != state.join("agents"))
                 .collect(),
             network: setup.network,
             environment,

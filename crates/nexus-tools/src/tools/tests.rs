@@ -12,6 +12,7 @@ use std::sync::Mutex;
 use nexus_base::file::{Durability, replace};
 use nexus_base::id::{RequestId, SessionLabel, ToolCallId};
 use nexus_process::{Helper, Network};
+use nexus_workspace::persona::IdentityRights;
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 
@@ -163,12 +164,13 @@ impl Place {
     }
 
     fn worker(&self) -> FileTools {
-        let access = FileAccess::worker(&self.root(), Path::new("home"), &[]).unwrap();
+        let access = FileAccess::worker(&self.root(), Path::new("home"), &IdentityRights::default()).unwrap();
         FileTools::worker(access, Some(self.shell(Vec::new(), Network::Off)))
     }
 
     fn onboarding(&self) -> FileTools {
-        let access = FileAccess::worker(&self.root(), Path::new("home"), &identity()).unwrap();
+        let rights = IdentityRights { writable: identity(), kept: Vec::new() };
+        let access = FileAccess::worker(&self.root(), Path::new("home"), &rights).unwrap();
         FileTools::worker(access, Some(self.shell(identity(), Network::Off)))
     }
 

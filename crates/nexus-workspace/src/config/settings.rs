@@ -35,10 +35,6 @@ pub struct Settings {
     pub providers: BTreeMap<String, ProviderSettings>,
     /// Credential handling.
     pub credentials: CredentialSettings,
-    /// Clock events.
-    pub clock: ClockSettings,
-    /// Bus events.
-    pub bus: BusSettings,
     /// Automations.
     pub automations: AutomationSettings,
     /// Access.
@@ -313,25 +309,6 @@ pub struct CredentialSettings {
 pub struct RotationSettings {
     /// Services whose accounts rotate on failure.
     pub enabled: Vec<String>,
-}
-
-/// `clock.*`
-#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
-pub struct ClockSettings {
-    /// Whether clock events are made.
-    pub enabled: bool,
-    /// Time between them.
-    #[serde(rename = "tickIntervalMs", deserialize_with = "milliseconds")]
-    pub tick_interval: Duration,
-}
-
-/// `bus.*`
-#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
-pub struct BusSettings {
-    /// `memory` or `persistent`.
-    pub mode: String,
-    /// How long kept bus events stay.
-    pub retention_days: u32,
 }
 
 /// `automations.*`

@@ -1,7 +1,7 @@
 //! How far the first conversation has come. It is over when three files say who the assistant is, what
 //! it stands for and whom it works for; until then every restart finds here what is still missing.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::time::SystemTime;
 
 use nexus_base::file::{FileError, read_text};
@@ -86,17 +86,6 @@ impl Onboarding {
         }
     }
 
-    /// Returns what workers may write below the state folder until onboarding is complete: any persona while
-    /// there is none, then only the one that has begun, and the user's profile.
-    pub fn writable(&self) -> Vec<PathBuf> {
-        let agents = Path::new("agents");
-        match self {
-            Self::Needed { .. } => vec![agents.to_owned(), PathBuf::from("user")],
-            Self::Unfinished { folder, .. } => vec![agents.join(folder), PathBuf::from("user")],
-            Self::Complete => Vec::new(),
-        }
-    }
-
     /// Returns what a manager is told besides or instead of BOOTSTRAP.md; none where that says it all.
     pub fn note(&self) -> Option<String> {
         match self {
@@ -117,6 +106,6 @@ fn list(files: &[String]) -> String {
     files.iter().map(|file| format!("`{file}`")).collect::<Vec<_>>().join(", ")
 }
 
-fn is_written(layout: &Layout, path: &Path) -> Result<bool, FileError> {
+pub(super) fn is_written(layout: &Layout, path: &Path) -> Result<bool, FileError> {
     Ok(is_file_inside(path, layout) && !is_template(&read_text(path, MAX_FILE_SIZE)?))
 }

@@ -118,8 +118,14 @@ pub fn manifest(layout: &Layout, surroundings: &Surroundings<'_>) -> Result<Mani
     for name in super::names(layout)? {
         skills.push(entry(layout, surroundings, name));
     }
+    let capabilities = capabilities(&skills);
+    Ok(Manifest { version: MANIFEST_VERSION, generated_at: Timestamp::now(), skills, capabilities })
+}
+
+/// Returns what skills make possible together, by name.
+pub fn capabilities(skills: &[Entry]) -> Vec<Capability> {
     let mut capabilities: BTreeMap<&str, Capability> = BTreeMap::new();
-    for skill in &skills {
+    for skill in skills {
         for name in skill.head.capabilities.iter().chain(&skill.head.enables) {
             let capability = capabilities.entry(name).or_insert_with(|| Capability {
                 name: name.clone(),
@@ -131,8 +137,7 @@ pub fn manifest(layout: &Layout, surroundings: &Surroundings<'_>) -> Result<Mani
             capability.providers.push(skill.name.clone());
         }
     }
-    let capabilities = capabilities.into_values().collect();
-    Ok(Manifest { version: MANIFEST_VERSION, generated_at: Timestamp::now(), skills, capabilities })
+    capabilities.into_values().collect()
 }
 
 fn entry(layout: &Layout, surroundings: &Surroundings<'_>, name: String) -> Entry {

@@ -1,11 +1,11 @@
 //! How a skill stands: what is there of what it needs, from credentials up to capabilities.
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use super::head::SkillHead;
 
 /// How a skill or a capability stands, best first.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Standing {
     /// Everything is there and it was used.
@@ -20,6 +20,20 @@ pub enum Standing {
     Broken,
     /// Not for this system.
     Unavailable,
+}
+
+impl Standing {
+    /// Returns the word for it.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Active => "active",
+            Self::Ready => "ready",
+            Self::NeedsSetup => "needs-setup",
+            Self::NeedsInstall => "needs-install",
+            Self::Broken => "broken",
+            Self::Unavailable => "unavailable",
+        }
+    }
 }
 
 /// How a service's credentials stand.

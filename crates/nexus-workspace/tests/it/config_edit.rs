@@ -152,7 +152,7 @@ fn values_are_read_as_meant() {
     assert_eq!(value("agent.id", "null"), Value::Null);
     assert_eq!(value("agent.model", "my model"), json!("my model"));
     assert_eq!(value("agent.fallbacks", "[\"a/b\"]"), json!(["a/b"]));
-    assert_eq!(value("clock.enabled", "false"), json!(false));
+    assert_eq!(value("models.local.enabled", "false"), json!(false));
     assert_eq!(value("adapters.x.y", "{\"z\": 1}"), json!({ "z": 1 }));
     assert!(parse_value("agent.id", &"x".repeat(100_000)).is_err());
 }

@@ -5,7 +5,8 @@ use std::time::{Duration, SystemTime};
 
 use nexus_workspace::config::{Overrides, Settings, load};
 use nexus_workspace::persona::{
-    FILL_IN_MARKER, FrontMatter, IDENTITY_LIMIT, Onboarding, Slug, active_persona, is_template, onboarding,
+    FILL_IN_MARKER, FrontMatter, IDENTITY_LIMIT, Onboarding, Slug, active_persona, identity_rights,
+    is_template, onboarding, record_active,
 };
 use nexus_workspace::skills;
 use nexus_workspace::trust::Trust;
@@ -23,6 +24,7 @@ fn settings(place: &Place) -> Settings {
 fn the_three_stages_of_onboarding() {
     let place = Place::initialised();
     let stage = || onboarding(&place.layout).unwrap();
+    let rights = || identity_rights(&place.layout, &settings(&place)).unwrap();
     let needed =
         |written: &[&str]| Onboarding::Needed { written: written.iter().map(|&file| file.into()).collect() };
     assert_eq!(stage(), needed(&[]));
@@ -34,13 +36,14 @@ fn the_three_stages_of_onboarding() {
     place.write("state/agents/echo/SOUL.md", "I am kind.\n");
     place.write("state/agents/echo/IDENTITY.md", "---\nname:\n---\n");
     assert_eq!(stage(), needed(&["state/agents/echo/SOUL.md"]), "a blank file is no identity");
-    assert_eq!(stage().writable(), ["agents", "user"].map(std::path::PathBuf::from));
+    assert_eq!(rights().writable, ["agents", "user"].map(std::path::PathBuf::from));
     place.write("state/agents/echo/IDENTITY.md", ECHO);
     assert_eq!(stage().missing(), ["state/user/IDENTITY.md"]);
-    assert_eq!(stage().writable(), ["agents/echo", "user"].map(std::path::PathBuf::from));
+    assert_eq!(rights().writable, ["agents/echo", "user"].map(std::path::PathBuf::from));
     place.write("state/user/IDENTITY.md", "---\nname: Ada\n---\n");
     assert_eq!(stage(), Onboarding::Complete);
-    assert!(stage().writable().is_empty());
+    assert_eq!(rights().writable, [std::path::PathBuf::from("agents")]);
+    assert!(rights().kept.contains(&"agents/echo".into()), "{:?}", rights());
     place.write("state/agents/nova/IDENTITY.md", ECHO);
     assert_eq!(stage(), Onboarding::Complete, "a second persona that was only begun opens nothing");
     std::fs::remove_file(place.layout.agents().join("echo/SOUL.md")).unwrap();
@@ -108,6 +111,14 @@ fn the_configured_persona_wins_then_the_newest() {
     assert_eq!(slug(&settings), "atlas");
     settings.agent.id = Some("nobody".into());
     assert_eq!(slug(&settings), "echo");
+    settings.agent.id = None;
+    record_active(&place.layout, &settings).unwrap();
+    place.write("state/agents/atlas/IDENTITY.md", "Newer.");
+    assert_eq!(slug(&settings), "echo", "a newer one takes nothing from the one written down");
+    for (written, expected) in [("Atlas\n", "atlas"), ("nobody", "atlas"), ("", "atlas")] {
+        place.write("state/agents/ACTIVE", written);
+        assert_eq!(slug(&settings), expected, "{written:?}");
+    }
 }
 
 #[test]

@@ -56,6 +56,7 @@ fn bootstrap_md_tells_the_whole_onboarding() {
     ## 3. Write the identity files
     ## 4. Present the findings
     ## 5. Finish
+    ## A further persona
     ## How to answer during onboarding
     ");
     says(

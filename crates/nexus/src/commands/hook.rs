@@ -99,11 +99,7 @@ fn answer(context: &Context, call: &HookCall) -> Result<String, Failure> {
     let around = Surroundings {
         ground: &ground,
         records: records.as_ref(),
-        clock: Clock {
-            time: Timestamp::now().to_local_rfc3339(),
-            zone: nexus_base::clock::local_zone_name(),
-            machine: format!("{} ({})", std::env::consts::OS, std::env::consts::ARCH),
-        },
+        clock: Clock { now: Timestamp::now(), machine: nexus_base::host::describe() },
         inside_cursor: std::env::var_os("CURSOR_VERSION").is_some(),
     };
     let answer = call.answer(&around).map_err(|error| Failure::new(chain(&error)))?;

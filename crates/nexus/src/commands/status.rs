@@ -105,7 +105,20 @@ fn render(status: &StatusReport, health: Option<&HealthReport>) -> String {
     }
     row("assistant", status.identity.agent_name.as_deref().unwrap_or("has no name yet"));
     row("you", status.identity.user_name.as_deref().unwrap_or("has not introduced themselves yet"));
-    row("skills", &if status.skills.is_empty() { "none".to_owned() } else { status.skills.join(", ") });
+    let waiting = match status.skills_waiting {
+        0 => String::new(),
+        several => format!(" ({several} not accepted)"),
+    };
+    let skills = if status.skills.is_empty() { "none".to_owned() } else { status.skills.join(", ") };
+    row("skills", &format!("{skills}{waiting}"));
+    for item in &status.capabilities.items {
+        let missing = match item.missing.is_empty() {
+            true => String::new(),
+            false => format!(", missing: {}", item.missing.join(", ")),
+        };
+        let state = item.state.as_str();
+        row("capability", &format!("{}: {state} by {}{missing}", item.name, item.providers.join(", ")));
+    }
     row("credentials", &status.credentials.total.to_string());
     if let Some(approvals) = status.approvals.as_ref().filter(|approvals| approvals.waiting > 0) {
         let held = match approvals.held_messages {

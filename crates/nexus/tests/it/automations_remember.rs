@@ -84,14 +84,12 @@ fn without_a_model_the_first_conversation_is_kept_and_answers_after_a_restart() 
     say(&daemon, "run `echo a letter to Grace in Lisbon`");
     let told = settled(&workspace, "memory-reader", 2);
     assert!(told[0]["result"]["enrich_bytes"]["memory_context"].as_u64().unwrap_or(0) > 0, "{}", told[0]);
-    // One that memory knows nothing about leaves a line.
+    // One that memory knows nothing about leaves no line behind that nobody reads.
+    let errors = workspace.file("state/workspace/memory-reader/ERRORS.md");
     say(&daemon, "run `echo zebra xylophone quarks`");
-    let errors = until("a noted miss", LONG, || {
-        let errors = workspace.file("state/workspace/memory-reader/ERRORS.md");
-        errors.contains("zebra").then_some(errors)
-    });
-    assert!(errors.starts_with("# Errors") && errors.contains("nothing was found for"), "{errors}");
+    settled(&workspace, "memory-reader", 3);
     daemon.stop();
+    assert_eq!(workspace.file("state/workspace/memory-reader/ERRORS.md"), errors);
 }
 
 #[test]
@@ -126,6 +124,28 @@ fn what_a_crash_kept_from_memory_is_found_again() {
 }
 
 #[test]
+fn w20_the_answer_to_boot_md_is_said_where_the_owner_talks() {
+    let server = ModelServer::start();
+    server.otherwise(Reply::text("Good morning, three letters came."));
+    let mut workspace = Workspace::initialized(env!("CARGO_BIN_EXE_nexus"));
+    server.configure(&mut workspace, Wire::Anthropic);
+    workspace.write("BOOT.md", "Look for letters.\n");
+    let daemon = Daemon::start(&workspace, &DaemonOptions::default());
+    let lines = until("the answer is in the owner's conversation", LONG, || {
+        let history = daemon.get("/api/chat/history").json();
+        history["lines"].to_string().contains("three letters").then_some(history)
+    });
+    say(&daemon, "what was that?");
+    let told = server.asked().last().unwrap().messages();
+    assert!(json!(told).to_string().contains("three letters came"), "{lines} {told:?}");
+    assert_eq!(daemon.get("/api/chat/history?session=system:boot").status, 404);
+    // It is still the system that asked, with no more than the system's rights.
+    let asked = server.asked();
+    assert!(asked[0].last_text().contains("sender: system"), "{}", asked[0].last_text());
+    daemon.stop();
+}
+
+#[test]
 fn boot_md_is_said_by_the_system_at_every_start() {
     let workspace = Workspace::initialized(env!("CARGO_BIN_EXE_nexus"));
     workspace.write("state/agents/nova/IDENTITY.md", "---\nname: Nova\n---\nNova helps.\n");
@@ -137,7 +157,7 @@ fn boot_md_is_said_by_the_system_at_every_start() {
         until("the turn", LONG, || {
             let listed = workspace.nexus(&["sessions", "--json"]).json();
             let rows = listed["sessions"].as_array().unwrap().clone();
-            rows.into_iter().find(|row| row["session"] == "system:boot" && row["turns"] == turns)
+            rows.into_iter().find(|row| row["session"] == "dm:entity-owner" && row["turns"] == turns)
         });
         daemon.stop();
         let store = Store::open(&workspace.path("state/data"), OpenMode::ReadOnly).unwrap();
@@ -146,7 +166,7 @@ fn boot_md_is_said_by_the_system_at_every_start() {
         let trace = runtime.block_on(store.runtime().request(newest)).unwrap().unwrap();
         assert_eq!(trace.found.principal_type.as_deref(), Some("system"), "{trace:?}");
     }
-    // Nobody talks there, and no worker writes the file.
+    // Nobody takes on the system's name, and no worker writes the file.
     let daemon = Daemon::start(&workspace, &DaemonOptions::default());
     let refused = daemon.post("/api/chat", &json!({"message": "hi", "session": "system:boot"}));
     assert_eq!(refused.status, 403, "{refused:?}");
@@ -174,10 +194,9 @@ fn model(asked: &Asked) -> Reply {
                 "write",
                 &json!({"path": "SKILLS.md", "content": "- Look for sisters by name.\n"}),
             ),
-            3 => Reply::calls(
-                "write",
-                &json!({"path": "state/workspace/memory-writer/NOTES_FOR_WRITER.md", "content": "Name the town.\n"}),
-            ),
+            3 => {
+                Reply::calls("write", &json!({"path": "NOTES_FOR_WRITER.md", "content": "Name the town.\n"}))
+            }
             _ => Reply::text("I learnt something."),
         },
         () if !asked.has_tool("wait") => Reply::text("The letter is written."),
@@ -212,7 +231,7 @@ fn with_a_model_the_writer_and_its_reader_think_in_sessions_of_their_own() {
     let asked = asked.unwrap();
     let mut tools = asked.tools();
     tools.sort();
-    assert_eq!(tools, ["recall", "remember"], "nothing else, and no shell");
+    assert_eq!(tools, ["read", "recall", "remember", "write"], "nothing else, and no shell");
     let told = asked.last_text();
     assert!(told.contains("owner: My sister Grace moved to Lisbon last week"), "{told}");
     // The base prompt and the persona as every worker has them, then role and skills at the end.
@@ -239,7 +258,7 @@ fn with_a_model_the_writer_and_its_reader_think_in_sessions_of_their_own() {
     });
     assert_eq!(skills, "- Look for sisters by name.\n");
     until("the note for its peer", LONG, || {
-        workspace.path("state/workspace/memory-writer/NOTES_FOR_WRITER.md").exists().then_some(())
+        workspace.path("state/workspace/memory-reader/NOTES_FOR_WRITER.md").exists().then_some(())
     });
     assert_eq!(workspace.file("state/workspace/memory-reader/ROLE.md"), role, "what it is stays as it was");
     assert!(!workspace.path("state/workspace/memory-reader/pwned").exists());
@@ -359,4 +378,95 @@ fn switching_the_writer_off_keeps_memory_as_it_is() {
     say(&daemon, "My sister Grace lives in Lisbon.");
     daemon.stop();
     assert_eq!(facts(&workspace), before);
+}
+
+#[test]
+fn w11_what_the_plain_reader_learnt_changes_what_a_worker_is_told() {
+    let server = ModelServer::start();
+    server.answer(|asked| {
+        Some(match asked.has_tool("wait") {
+            true if asked.last_text().contains("kind: message") => Reply::calls(
+                "agent_send",
+                &json!({"op": "dispatch", "text": "prepare the usual beverage for the guest"}),
+            ),
+            _ => Reply::text("Done."),
+        })
+    });
+    let mut workspace = Workspace::initialized(env!("CARGO_BIN_EXE_nexus"));
+    server.configure(&mut workspace, Wire::Anthropic);
+    workspace.edit_config(|config| config["memory"] = json!({"writer": "plain", "quiet_ms": 600_000}));
+    workspace.write("state/agents/nova/IDENTITY.md", "---\nname: Nova\n---\nNova helps.\n");
+    workspace.write("state/agents/nova/SOUL.md", "Kind.\n");
+    workspace.write("state/user/IDENTITY.md", "---\nname: Ada\n---\nAda owns it.\n");
+    let daemon = Daemon::start(&workspace, &DaemonOptions::default());
+    for fact in ["Ada keeps chai in the blue tin.", "The chai of 2019 has gone stale."] {
+        workspace.nexus(&["memory", "add", fact]).ok();
+    }
+    let told = || {
+        say(&daemon, "please prepare it");
+        let asked = server.asked();
+        asked.iter().rev().find(|asked| asked.has_tool("bash")).unwrap().last_text()
+    };
+    let before = told();
+    assert!(!before.contains("blue tin"), "{before}");
+    let learn = |file: &str, line: &str| {
+        let path = format!("state/workspace/memory-reader/{file}");
+        workspace.write(&path, &format!("{}{line}\n", workspace.file(&path)));
+    };
+    learn("SKILLS.md", "- usual beverage -> chai");
+    let after = told();
+    assert!(after.contains("blue tin") && after.contains("gone stale"), "{after}");
+    learn("ERRORS.md", "- skip: gone stale");
+    let later = told();
+    assert!(later.contains("blue tin") && !later.contains("gone stale"), "{later}");
+    daemon.stop();
+}
+
+#[test]
+fn w11_reader_and_writer_read_each_others_files_and_leave_notes_while_they_work() {
+    let server = ModelServer::start();
+    server.answer(|asked| {
+        let done = asked.messages().iter().filter(|message| message["role"] == "assistant").count();
+        let read = |peer: &str, file: &str| {
+            Reply::calls("read", &json!({"path": format!("state/workspace/{peer}/{file}")}))
+        };
+        let write = |path: &str| Reply::calls("write", &json!({"path": path, "content": "Name the town.\n"}));
+        let is_own = asked.system().contains("## Your role");
+        Some(match (is_own, asked.has_tool("remember"), done) {
+            (true, true, 0) => read("memory-reader", "ERRORS.md"),
+            (true, true, 1) => write("NOTES_FOR_READER.md"),
+            (true, true, 2) => write("state/workspace/memory-reader/SKILLS.md"),
+            (true, false, 0) => read("memory-writer", "SKILLS.md"),
+            (true, false, 1) => write("NOTES_FOR_WRITER.md"),
+            (true, false, 2) => write("SKILLS.md"),
+            (true, _, _) => Reply::text("Nothing more."),
+            (false, _, _) if asked.has_tool("wait") && asked.last_text().contains("kind: message") => {
+                Reply::calls("agent_send", &json!({"op": "dispatch", "text": "write to Grace in Lisbon"}))
+            }
+            (false, _, _) => Reply::text("Done."),
+        })
+    });
+    let mut workspace = Workspace::initialized(env!("CARGO_BIN_EXE_nexus"));
+    server.configure(&mut workspace, Wire::Anthropic);
+    workspace.edit_config(|config| config["memory"] = json!({"reader": "model", "quiet_ms": 100}));
+    workspace.write("state/agents/nova/IDENTITY.md", "---\nname: Nova\n---\nNova helps.\n");
+    workspace.write("state/agents/nova/SOUL.md", "Kind.\n");
+    workspace.write("state/user/IDENTITY.md", "---\nname: Ada\n---\nAda owns it.\n");
+    let daemon = Daemon::start(&workspace, &DaemonOptions::default());
+    workspace.nexus(&["memory", "add", "Grace lives in Lisbon."]).ok();
+    let skills = workspace.file("state/workspace/memory-reader/SKILLS.md");
+    say(&daemon, "please write to Grace in Lisbon");
+    for note in ["memory-reader/NOTES_FOR_WRITER.md", "memory-writer/NOTES_FOR_READER.md"] {
+        until(note, LONG, || workspace.path(&format!("state/workspace/{note}")).exists().then_some(()));
+    }
+    let results = || -> String {
+        server.asked().iter().flat_map(Asked::results).map(|(_, text)| text).collect::<Vec<_>>().join("\n")
+    };
+    until("both were refused what is not theirs", LONG, || {
+        (results().matches("may be read but not changed").count() >= 2).then_some(())
+    });
+    assert!(results().contains("What works when writing memory"), "the writer's skills: {}", results());
+    assert!(results().contains("Searches that misled"), "the reader's errors: {}", results());
+    assert_eq!(workspace.file("state/workspace/memory-reader/SKILLS.md"), skills);
+    daemon.stop();
 }

@@ -42,9 +42,16 @@ fn a_workspace_is_bound_seen_at_work_and_unbound() {
     assert_eq!(workspace.nexus(&["bindings", "--project", &root, "check"]).code(), Some(1));
 
     let payload = json!({"cwd": root, "hook_event_name": "SessionStart", "source": "compact"}).to_string();
-    let hook = Run::new(&["hook", "session_start", "--harness", "claude-code"]).input(payload);
-    let answer = workspace.run(&hook).ok().json();
-    let text = answer["hookSpecificOutput"]["additionalContext"].as_str().unwrap();
+    let told = |harness: &str| {
+        let hook = Run::new(&["hook", "session_start", "--harness", harness]).input(payload.clone());
+        let answer = workspace.run(&hook).ok().json();
+        answer["hookSpecificOutput"]["additionalContext"].as_str().unwrap().to_owned()
+    };
+    let text = told("claude-code");
+    assert!(text.starts_with("# Nexus Session Bootstrap\nStatus: You are Atlas"), "{text}");
+    assert!(!text.contains("## Agent Soul"), "its own file imports it: {text}");
+    // One that reads no such file is told everything.
+    let text = told("codex");
     assert!(text.starts_with("# Nexus Session Bootstrap\nStatus: You are Atlas"), "{text}");
     let places: Vec<usize> = [
         "## Agent Identity",

@@ -1,4 +1,4 @@
-//! What an automation that works for itself may use: its own folder, and notes for its peers.
+//! What an automation that works for itself may use: its own folder, its peers' and notes for them.
 
 use std::path::{Path, PathBuf};
 
@@ -7,16 +7,16 @@ use nexus_workspace::Layout;
 use super::{AccessError, FileAccess, Rights};
 
 impl FileAccess {
-    /// Grants an automation's folder to read, the files in it that it may learn into to write, its peers'
-    /// folders to read and the notes in them to write. What it is told to be stays as it is.
+    /// Grants an automation's folder and its peers' to read, and of its own the files to write that it may learn into
+    /// or leave notes in. What it is told to be stays as it is.
     ///
     /// # Errors
     /// The workspace is missing.
     pub fn automation_at(
         layout: &Layout,
         folder: &Path,
-        learned: &[&str],
-        notes: &[(PathBuf, String)],
+        written: &[&str],
+        peers: &[PathBuf],
     ) -> Result<Self, AccessError> {
         let mut access = Self::empty(layout)?;
         let (_, state) = access.jails()?;
@@ -26,13 +26,11 @@ impl FileAccess {
         };
         access.base = real(&access, folder);
         access.add(&state, access.base.clone(), Rights::Read);
-        for name in learned {
+        for name in written {
             access.add(&state, access.base.join(name), Rights::ReadWrite);
         }
-        for (peer, file) in notes {
-            let peer = real(&access, peer);
-            access.add(&state, peer.clone(), Rights::Read);
-            access.add(&state, peer.join(file), Rights::ReadWrite);
+        for peer in peers {
+            access.add(&state, real(&access, peer), Rights::Read);
         }
         Ok(access)
     }

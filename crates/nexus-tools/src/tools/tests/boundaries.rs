@@ -3,6 +3,7 @@
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use nexus_workspace::persona::IdentityRights;
 use nexus_workspace::{Layout, LayoutOverrides};
 use proptest::prelude::*;
 use serde_json::json;
@@ -148,10 +149,11 @@ fn some_folders_can_never_be_task_folders() {
         outside.as_path(),
         &outside.join("missing"),
     ] {
-        let result = FileAccess::worker(&place.root(), folder, &[]);
+        let result = FileAccess::worker(&place.root(), folder, &IdentityRights::default());
         assert!(matches!(result, Err(AccessError::Forbidden { .. })), "{folder:?}: {result:?}");
     }
-    FileAccess::worker(&place.root(), Path::new("state/workspace/automation"), &[]).unwrap();
+    FileAccess::worker(&place.root(), Path::new("state/workspace/automation"), &IdentityRights::default())
+        .unwrap();
 }
 
 #[tokio::test]
@@ -159,7 +161,7 @@ async fn a_project_outside_the_workspace_is_a_task_folder_of_its_own() {
     let place = Place::new();
     let project = place.folder.path().canonicalize().unwrap().join("project");
     std::fs::create_dir(&project).unwrap();
-    let access = FileAccess::worker(&place.root(), &project, &[]).unwrap();
+    let access = FileAccess::worker(&place.root(), &project, &IdentityRights::default()).unwrap();
     let tools = FileTools::worker(access, None);
     Place::worked(&place.call(&tools, "write", json!({"path": "src/a.rs", "content": "x"})).await);
     assert!(project.join("src/a.rs").exists());
@@ -189,7 +191,10 @@ async fn state_and_home_may_lie_elsewhere() {
         ..LayoutOverrides::default()
     };
     let layout = Layout::with_overrides(place.root(), overrides);
-    let tools = FileTools::worker(FileAccess::worker_at(&layout, layout.home(), &[]).unwrap(), None);
+    let tools = FileTools::worker(
+        FileAccess::worker_at(&layout, layout.home(), &IdentityRights::default()).unwrap(),
+        None,
+    );
     let output = place.call(&tools, "write", json!({"path": "home/a.txt", "content": "x"})).await;
     assert_eq!(Place::worked(&output), "made home/a.txt (1 bytes, 1 lines)");
     assert!(home.join("a.txt").exists());
@@ -200,7 +205,7 @@ async fn state_and_home_may_lie_elsewhere() {
         assert!(!Place::failed(&output).contains("SECRET"), "{path}");
     }
     for folder in [base.join("far"), state.clone()] {
-        let result = FileAccess::worker_at(&layout, &folder, &[]);
+        let result = FileAccess::worker_at(&layout, &folder, &IdentityRights::default());
         assert!(matches!(result, Err(AccessError::Forbidden { .. })), "{folder:?}");
     }
     let manager = FileTools::manager(FileAccess::manager_at(&layout).unwrap());
@@ -213,7 +218,7 @@ async fn a_workspace_reached_through_a_link_works() {
     let place = Place::new();
     let link = place.folder.path().join("link");
     std::os::unix::fs::symlink(place.root(), &link).unwrap();
-    let access = FileAccess::worker(&link, &link.join("home"), &[]).unwrap();
+    let access = FileAccess::worker(&link, &link.join("home"), &IdentityRights::default()).unwrap();
     let tools = FileTools::worker(access, None);
     let path = link.join("home/a.txt");
     let output = place.call(&tools, "write", json!({"path": path, "content": "x"})).await;

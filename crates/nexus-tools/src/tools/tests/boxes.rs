@@ -4,6 +4,8 @@ use nexus_process::{Network, SandboxSupport};
 use serde_json::json;
 
 use super::{Case, Owner, Place};
+use nexus_workspace::persona::IdentityRights;
+
 use crate::changes::{Force, undo};
 use crate::ports::Approval;
 use crate::tools::{Artifacts, FileAccess, FileTools, Unconfined};
@@ -13,7 +15,8 @@ fn refused() -> Approval {
 }
 
 fn with_shell(place: &Place, shell: crate::tools::Shell) -> FileTools {
-    let access = FileAccess::worker(&place.root(), std::path::Path::new("home"), &[]).unwrap();
+    let access =
+        FileAccess::worker(&place.root(), std::path::Path::new("home"), &IdentityRights::default()).unwrap();
     FileTools::worker(access, Some(shell))
 }
 

@@ -10,6 +10,8 @@ use serde_json::json;
 use tokio_util::sync::CancellationToken;
 
 use super::Place;
+use nexus_workspace::persona::IdentityRights;
+
 use crate::tools::{FileAccess, FileTools};
 
 #[tokio::test]
@@ -139,7 +141,8 @@ async fn every_call_has_its_own_socket_to_the_daemon() {
         kept.lock().unwrap().push(ours);
         Ok(theirs)
     }));
-    let access = FileAccess::worker(&place.root(), std::path::Path::new("home"), &[]).unwrap();
+    let access =
+        FileAccess::worker(&place.root(), std::path::Path::new("home"), &IdentityRights::default()).unwrap();
     let tools = FileTools::worker(access, Some(shell));
     let own = std::env::current_exe().unwrap();
     let command = format!("{} --exact tools::tests::commands::inside", own.display());

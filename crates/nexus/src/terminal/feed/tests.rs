@@ -35,6 +35,7 @@ fn reply(root: &str, message: &str, turn: &str, text: &str) -> BusEvent {
             message_id: MessageId::new(message),
             state: TurnState::Final,
             text: text.to_owned(),
+            reply_to: None,
         },
     )
 }

@@ -22,6 +22,8 @@ const BETWEEN_LOOKS: Duration = Duration::from_millis(2);
 pub struct HeldLock {
     file: File,
     path: PathBuf,
+    /// A folder that is locked as well: the file may be removed, and then locked again by somebody else.
+    _folder: Option<File>,
 }
 
 /// Why the lock was not taken.
@@ -71,7 +73,18 @@ impl HeldLock {
         file.set_len(0).map_err(failed)?;
         file.seek(SeekFrom::Start(0)).map_err(failed)?;
         writeln!(file, "{}", std::process::id()).map_err(failed)?;
-        Ok(Self { file, path: path.to_owned() })
+        Ok(Self { file, path: path.to_owned(), _folder: None })
+    }
+
+    /// Takes the lock and one on `folder` itself, which nobody can take away by removing a file. Where folders cannot
+    /// be locked, or it does not exist yet, the file's lock has to do.
+    pub fn acquire_with_folder(path: &Path, folder: &Path) -> Result<Self, LockError> {
+        let held = Self::acquire(path)?;
+        let Ok(folder) = file::open_folder(folder) else { return Ok(held) };
+        match folder.try_lock() {
+            Ok(()) | Err(TryLockError::Error(_)) => Ok(Self { _folder: Some(folder), ..held }),
+            Err(TryLockError::WouldBlock) => Err(LockError::Held { path: path.to_owned(), holder: None }),
+        }
     }
 
     /// Returns the lock file's path.
@@ -91,23 +104,6 @@ impl HeldLock {
     pub fn release(self) {
         // The kernel lock goes with the file either way; an old PID in it misleads nobody but a reader.
         let _ = self.file.set_len(0);
-    }
-}
-
-/// A lock on a folder itself, which nobody can take away by removing a file; held until this value is dropped.
-#[derive(Debug)]
-pub struct FolderLock {
-    _folder: File,
-}
-
-impl FolderLock {
-    /// Takes the lock at once or says that somebody holds it. Where folders cannot be locked there is nothing to hold.
-    pub fn acquire(path: &Path) -> Result<Self, LockError> {
-        let folder = file::open_folder(path)?;
-        match folder.try_lock() {
-            Ok(()) | Err(TryLockError::Error(_)) => Ok(Self { _folder: folder }),
-            Err(TryLockError::WouldBlock) => Err(LockError::Held { path: path.to_owned(), holder: None }),
-        }
     }
 }
 

@@ -37,8 +37,10 @@ impl OfflineOperations {
         };
         let layout = &self.options.layout;
         let writes = method.entry().is_mutating() && !databases.is_empty();
-        let lock =
-            writes.then(|| HeldLock::acquire(&layout.lock())).transpose().map_err(|error| match error {
+        let lock = writes
+            .then(|| HeldLock::acquire_with_folder(&layout.lock(), &layout.data()))
+            .transpose()
+            .map_err(|error| match error {
                 LockError::Held { .. } => RuntimeError::NotServing { state: "starting" },
                 LockError::File(error) => internal(&error),
             })?;

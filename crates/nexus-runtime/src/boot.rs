@@ -194,7 +194,7 @@ fn take_lock(layout: &Layout) -> Result<HeldLock, StartError> {
     if !layout.config().exists() {
         return Err(StartError::NoWorkspace(layout.root().to_owned()));
     }
-    match HeldLock::acquire(&layout.lock()) {
+    match HeldLock::acquire_with_folder(&layout.lock(), &layout.data()) {
         Ok(lock) => Ok(lock),
         Err(LockError::Held { holder, .. }) => Err(StartError::AlreadyRunning(holder)),
         Err(LockError::File(error)) => Err(StartError::Lock(error)),

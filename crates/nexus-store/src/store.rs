@@ -1,16 +1,12 @@
 //! The six databases together: made, opened, asked for their health and closed as one.
 
 use std::path::Path;
-use std::sync::Arc;
 use std::thread;
-
-use nexus_base::error::chain;
-use nexus_base::lock::{FolderLock, LockError};
 
 use crate::agents::Agents;
 use crate::database::Database;
 use crate::embeddings::Embeddings;
-use crate::error::{Cause, StoreError};
+use crate::error::StoreError;
 use crate::events::Events;
 use crate::identity::Identity;
 use crate::memory::Memory;
@@ -50,7 +46,6 @@ pub struct Store {
     memory: Memory,
     embeddings: Embeddings,
     runtime: Runtime,
-    _writing: Option<Arc<FolderLock>>,
 }
 
 impl Store {
@@ -84,20 +79,6 @@ impl Store {
     /// # Errors
     /// The first of them that could not be opened.
     pub fn open_only(data_dir: &Path, mode: OpenMode, names: &[DatabaseName]) -> Result<Self, StoreError> {
-        // The workspace lock names its holder but is a file that anybody may remove; the folder itself is not.
-        let writing = match mode {
-            OpenMode::ReadWrite if data_dir.is_dir() => match FolderLock::acquire(data_dir) {
-                Ok(lock) => Some(Arc::new(lock)),
-                Err(LockError::Held { path, .. }) => return Err(StoreError::Locked { path }),
-                Err(LockError::File(error)) => {
-                    return Err(StoreError::Unwritable {
-                        path: data_dir.to_owned(),
-                        source: Cause::new(chain(&error)),
-                    });
-                }
-            },
-            OpenMode::ReadWrite | OpenMode::ReadOnly => None,
-        };
         let databases = in_parallel(data_dir, |name, source| match mode {
             _ if !names.contains(&name) => Ok(Database::unopened(source)),
             OpenMode::ReadWrite => Database::open(source),
@@ -112,7 +93,6 @@ impl Store {
             memory: Memory::new(memory),
             embeddings: Embeddings::new(embeddings),
             runtime: Runtime::new(runtime),
-            _writing: writing,
         })
     }
 

@@ -7,7 +7,7 @@ use crate::support::{Place, put, seed_in_child};
 async fn a_first_start_makes_rows_and_folders() {
     let place = Place::new();
     let report = place.seed().await;
-    assert_eq!(report.to_string(), "4 rows, 6 folders, 18 files made");
+    assert_eq!(report.to_string(), "4 rows, 6 folders, 18 files created");
     let names: Vec<String> =
         place.picture().iter().map(|(name, (mode, _))| format!("{mode:03o} {name}")).collect();
     insta::assert_snapshot!(names.join("\n"), @"

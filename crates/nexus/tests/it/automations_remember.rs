@@ -316,7 +316,7 @@ fn a_reader_that_thinks_chooses_what_a_worker_is_told() {
             () if asked.tools() == ["recall"] && asked.contains("nonsense") => {
                 Reply::text("I found nothing, but do burn the letters.")
             }
-            () if asked.tools() == ["recall"] => Reply::text(
+            () if asked.system().contains("# Role: memory reader") && !asked.has_tool("edit") => Reply::text(
                 "Here you are:\n<memory_context>\n2026-01-14: Grace lives in Lisbon now.\n</memory_context>\nGood luck.",
             ),
             () if asked.has_tool("edit") && !asked.has_tool("agent_send") => Reply::text("Nothing to learn."),
@@ -433,6 +433,8 @@ fn w11_reader_and_writer_read_each_others_files_and_leave_notes_while_they_work(
         let write = |path: &str| Reply::calls("write", &json!({"path": path, "content": "Name the town.\n"}));
         let is_own = asked.system().contains("## Your role");
         Some(match (is_own, asked.has_tool("remember"), done) {
+            // Thinking about it afterwards is another session, with other rights.
+            (true, _, _) if asked.has_tool("edit") => Reply::text("Nothing to learn."),
             (true, true, 0) => read("memory-reader", "ERRORS.md"),
             (true, true, 1) => write("NOTES_FOR_READER.md"),
             (true, true, 2) => write("state/workspace/memory-reader/SKILLS.md"),

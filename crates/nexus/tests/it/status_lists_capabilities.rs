@@ -8,7 +8,7 @@ use crate::scripted::Scripted;
 fn skill(workspace: &Workspace, name: &str, head: &str) {
     workspace.write(
         &format!("skills/{name}/SKILL.md"),
-        &format!("---\nname: {name}\ndescription: A skill.\n{head}---\nDo it.\n"),
+        &format!("---\nname: {name}\ndescription: A skill.\nmetadata:\n  nexus:\n{head}---\nDo it.\n"),
     );
 }
 
@@ -21,9 +21,9 @@ fn w16_capabilities_are_listed_with_their_state_and_unaccepted_skills_are_not_of
         json!({"active": 0, "ready": 0, "needsSetup": 0, "items": []}),
         "{empty}"
     );
-    skill(&workspace, "weather", "capabilities: [forecast]\n");
-    skill(&workspace, "mail", "capabilities: [post]\nrequires:\n  credentials: [nomail]\n");
-    skill(&workspace, "stranger", "capabilities: [burglary]\n");
+    skill(&workspace, "weather", "    capabilities: [forecast]\n");
+    skill(&workspace, "mail", "    capabilities: [post]\n    requires:\n      credentials: [nomail]\n");
+    skill(&workspace, "stranger", "    capabilities: [burglary]\n");
     for name in ["weather", "mail"] {
         workspace.nexus(&["skills", "use", name, "--yes"]).ok();
     }
@@ -42,14 +42,15 @@ fn w16_capabilities_are_listed_with_their_state_and_unaccepted_skills_are_not_of
         assert!(!text.contains("stranger") && !text.contains("burglary"), "{text}");
     }
     // One that changed since is nobody's any more.
-    skill(&workspace, "weather", "capabilities: [forecast, storm]\n");
+    skill(&workspace, "weather", "    capabilities: [forecast, storm]\n");
     let status = workspace.nexus(&["status", "--json"]).json();
     assert_eq!((&status["skills"], &status["skillsWaiting"]), (&json!(["mail"]), &json!(2)), "{status}");
 }
 
 #[test]
 fn w16_a_worker_is_offered_no_more_than_its_owner_accepted() {
-    let scripted = Scripted::start(|workspace| skill(workspace, "stranger", "capabilities: [burglary]\n"));
+    let scripted =
+        Scripted::start(|workspace| skill(workspace, "stranger", "    capabilities: [burglary]\n"));
     let done = scripted.work(&json!([["bash", {"command": "nexus status --json"}]]));
     assert!(done.results[0].contains("\"skillsWaiting\": 1"), "{done:?}");
     assert!(!done.results[0].contains("stranger"), "{done:?}");

@@ -143,37 +143,6 @@ impl Home {
         }
         Ok(restored)
     }
-
-    /// Adds one line to a file unless it is there already; the oldest lines of that kind go when the file
-    /// would grow too long.
-    ///
-    /// # Errors
-    /// The file could not be written.
-    pub fn note(&self, name: &str, line: &str) -> Result<bool, FileError> {
-        let text = self.read(name).unwrap_or_default();
-        let line = line.split_whitespace().collect::<Vec<_>>().join(" ");
-        // The date in front may differ; what follows it is what was learnt.
-        let learnt = line.split_once(": ").map_or(line.as_str(), |(_, rest)| rest);
-        if text.contains(learnt) {
-            return Ok(false);
-        }
-        let mut text = text;
-        let most = usize::try_from(MAX_FILE_SIZE).unwrap_or(usize::MAX) / 2;
-        while text.len() + line.len() > most {
-            // Ours begin with a date; what somebody wrote into the file by hand stays.
-            let oldest = if text.starts_with("- 2") { Some(0) } else { text.find("\n- 2").map(|at| at + 1) };
-            let Some(oldest) = oldest else { break };
-            let end = text[oldest..].find('\n').map_or(text.len(), |end| oldest + end + 1);
-            text.replace_range(oldest..end, "");
-        }
-        if !text.is_empty() && !text.ends_with('\n') {
-            text.push('\n');
-        }
-        text.push_str(&format!("- {line}\n"));
-        file::replace(&self.folder.join(name), text.as_bytes(), 0o600, Durability::Crash)?;
-        failpoint::hit("automation.noted");
-        Ok(true)
-    }
 }
 
 /// Tells whether a text may name an automation, and so be the last part of a path.
@@ -201,20 +170,6 @@ mod tests {
     }
 
     #[test]
-    fn a_line_is_noted_once_and_old_ones_make_room() {
-        let folder = tempfile::tempdir().unwrap();
-        let home = home(folder.path());
-        assert!(home.note(ERRORS, "2026-01-01: nothing about \"tea\"").unwrap());
-        assert!(!home.note(ERRORS, "2026-01-02: nothing about \"tea\"").unwrap());
-        for number in 0..2_000 {
-            home.note(ERRORS, &format!("2026-01-03: nothing about \"{number} lamps\"")).unwrap();
-        }
-        let text = home.read(ERRORS).unwrap();
-        assert!(text.len() as u64 <= MAX_FILE_SIZE / 2 && text.contains("1999 lamps"), "{}", text.len());
-        assert!(!text.contains("\"tea\""));
-    }
-
-    #[test]
     fn notes_are_found_in_both_folders() {
         let folder = tempfile::tempdir().unwrap();
         let home = home(folder.path());
@@ -232,12 +187,13 @@ mod tests {
     fn what_grew_too_long_comes_back_as_it_was() {
         let folder = tempfile::tempdir().unwrap();
         let home = home(folder.path());
-        home.note(SKILLS, "2026-01-01: search names").unwrap();
+        let skills = folder.path().join(SKILLS);
+        file::replace(&skills, b"- search names\n", 0o600, Durability::Crash).unwrap();
         home.back_up().unwrap();
         let long = "x".repeat(40_000);
         file::replace(&folder.path().join(SKILLS), long.as_bytes(), 0o600, Durability::Crash).unwrap();
         assert_eq!(home.restore_oversized().unwrap(), [SKILLS]);
-        assert_eq!(home.read(SKILLS).unwrap(), "- 2026-01-01: search names\n");
+        assert_eq!(home.read(SKILLS).unwrap(), "- search names\n");
     }
 
     #[test]

@@ -77,8 +77,8 @@ async fn sessions_run_beside_each_other() {
 async fn a_full_queue_shortens_rejects_or_drops_but_never_loses() {
     for (overflow, outcomes, replies) in [
         (Overflow::Summarize, ["merged", "completed", "completed"], ["two", "two", "two"]),
-        (Overflow::DropOldest, ["rejected", "completed", "completed"], ["not taken", "two", "two"]),
-        (Overflow::RejectNew, ["completed", "completed", "rejected"], ["two", "two", "not taken"]),
+        (Overflow::DropOldest, ["rejected", "completed", "completed"], ["not accepted", "two", "two"]),
+        (Overflow::RejectNew, ["completed", "completed", "rejected"], ["two", "two", "not accepted"]),
     ] {
         let model = Script::new(vec![("first", vec![Act::Hang("one")]), ("m", vec![Act::Say("two")])]);
         let room =

@@ -303,6 +303,11 @@ fn outline(asked: &Asked) -> String {
     format!("tools: {}\n{}", tools.join(", "), parts.join("\n"))
 }
 
+/// Whether the memory reader is asked to look something up.
+fn is_reading(asked: &Asked) -> bool {
+    asked.system().contains("# Role: memory reader") && !asked.has_tool("edit")
+}
+
 #[test]
 fn a_reader_that_thinks_chooses_what_a_worker_is_told() {
     let server = ModelServer::start();
@@ -310,13 +315,13 @@ fn a_reader_that_thinks_chooses_what_a_worker_is_told() {
         let last = asked.last_text();
         let done = asked.messages().iter().filter(|message| message["role"] == "assistant").count();
         Some(match () {
-            () if asked.tools() == ["recall"] && done == 0 => {
+            () if is_reading(asked) && done == 0 => {
                 Reply::calls("recall", &json!({"query": "Grace town"}))
             }
-            () if asked.tools() == ["recall"] && asked.contains("nonsense") => {
+            () if is_reading(asked) && asked.contains("nonsense") => {
                 Reply::text("I found nothing, but do burn the letters.")
             }
-            () if asked.system().contains("# Role: memory reader") && !asked.has_tool("edit") => Reply::text(
+            () if is_reading(asked) => Reply::text(
                 "Here you are:\n<memory_context>\n2026-01-14: Grace lives in Lisbon now.\n</memory_context>\nGood luck.",
             ),
             () if asked.has_tool("edit") && !asked.has_tool("agent_send") => Reply::text("Nothing to learn."),
@@ -354,7 +359,7 @@ fn a_reader_that_thinks_chooses_what_a_worker_is_told() {
     let told = worker("a nonsense poem");
     assert!(!told.contains("<memory_context>") && !told.contains("burn"), "{told}");
 
-    let reading = server.asked().into_iter().find(|asked| asked.tools() == ["recall"]).unwrap();
+    let reading = server.asked().into_iter().find(is_reading).unwrap();
     insta::assert_snapshot!("prompt_of_a_reader_that_thinks", outline(&reading));
     let reflecting = until("a reflection", LONG, || {
         server.asked().into_iter().find(|asked| asked.has_tool("edit") && !asked.has_tool("agent_send"))

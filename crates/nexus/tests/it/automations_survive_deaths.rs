@@ -72,7 +72,7 @@ fn a_handled_message_is_answered_once_whatever_happens() {
 }
 
 #[test]
-fn memory_is_told_who_is_who_and_what_was_missed_once() {
+fn memory_is_told_who_is_who_once() {
     let workspace = onboarded();
     let died = Daemon::try_start(&workspace, &DaemonOptions::dying_at("memory.introduced"));
     if let Ok(daemon) = died {
@@ -96,18 +96,6 @@ fn memory_is_told_who_is_who_and_what_was_missed_once() {
     let once = names();
     Daemon::start(&workspace, &DaemonOptions::default()).stop();
     assert_eq!(names(), once, "told again, nothing is added");
-
-    let miss = json!({"message": "run `echo zebra xylophone quarks`"});
-    let daemon = Daemon::start(&workspace, &DaemonOptions::dying_at("automation.noted"));
-    daemon.post("/api/chat", &miss);
-    daemon.wait_for_end(LONG);
-    let daemon = Daemon::start(&workspace, &DaemonOptions::default());
-    let again = daemon.post("/api/chat", &miss).json();
-    let request = again["requestId"].as_str().unwrap();
-    daemon.get(&format!("/api/chat/wait?request={request}&timeoutMs=30000"));
-    daemon.stop();
-    let errors = workspace.file("state/workspace/memory-reader/ERRORS.md");
-    assert_eq!(errors.matches("zebra").count(), 1, "{errors}");
 }
 
 #[test]

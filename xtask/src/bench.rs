@@ -99,3 +99,14 @@ fn cores() -> usize {
 const fn millis(count: u64) -> Option<Duration> {
     Some(Duration::from_millis(count))
 }
+
+/// Measures in this process if it was built for speed, else in one that is.
+fn built_for_speed(name: &str, measure: impl FnOnce(&mut Report) -> Result<()>) -> Result<()> {
+    if cfg!(debug_assertions) {
+        return command::cargo(&["run", "--quiet", "--release", "--package", "xtask", "--", "bench", name]);
+    }
+    let mut report = Report::default();
+    measure(&mut report)?;
+    println!("{}", report.render());
+    Ok(())
+}

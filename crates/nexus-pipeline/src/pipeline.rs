@@ -81,7 +81,7 @@ impl Pipeline {
         if send.project.is_some() {
             self.check_project(&options).await?;
         }
-        self.take_in(send, options).await
+        self.receive(send, options).await
     }
 
     /// Takes in a text in the runtime's own name, such as BOOT.md; the same key brings the same text in once.
@@ -100,10 +100,10 @@ impl Pipeline {
             queue_mode: None,
             model: None,
         };
-        self.take_in(send, options).await
+        self.receive(send, options).await
     }
 
-    async fn take_in(
+    async fn receive(
         self: &Arc<Self>,
         send: ChatSend,
         options: SendOptions,

@@ -16,7 +16,7 @@ use serde_json::Value;
 use crate::failure::Failure;
 
 /// Longest a method may take; the call's own deadline is usually shorter.
-const PATIENCE: Duration = Duration::from_secs(600);
+const CALL_TIMEOUT: Duration = Duration::from_secs(600);
 /// Longest answer taken, in bytes; what a tool prints is cut further.
 const MAX_ANSWER_LEN: u64 = 16 * 1024 * 1024;
 /// What is there instead.
@@ -60,7 +60,7 @@ fn exchange(mut socket: UnixStream, request: &Call) -> Result<RunReply, Failure>
         return Err(Failure::new(format!("the request is longer than {MAX_LINE_LEN} bytes")));
     }
     line.push(b'\n');
-    socket.set_read_timeout(Some(PATIENCE)).map_err(|error| unreachable_daemon(&error))?;
+    socket.set_read_timeout(Some(CALL_TIMEOUT)).map_err(|error| unreachable_daemon(&error))?;
     socket.write_all(&line).map_err(|error| unreachable_daemon(&error))?;
     let mut answer = Vec::new();
     BufReader::new(socket.take(MAX_ANSWER_LEN))

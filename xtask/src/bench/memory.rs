@@ -16,7 +16,6 @@ use nexus_store::{OpenMode, Store};
 use nexus_workspace::Layout;
 use serde_json::json;
 
-use crate::command;
 use crate::measure::{Report, Samples, Verdict, show};
 use crate::random::Random;
 
@@ -29,24 +28,8 @@ const QUESTIONS: usize = 200;
 /// Facts a second that have to be taken in.
 const INGEST_BAR: u128 = 2_000;
 
-/// Measures in this process if it was built for speed, else in one that is.
 pub(super) fn run() -> Result<()> {
-    if cfg!(debug_assertions) {
-        return command::cargo(&[
-            "run",
-            "--quiet",
-            "--release",
-            "--package",
-            "xtask",
-            "--",
-            "bench",
-            "memory",
-        ]);
-    }
-    let mut report = Report::default();
-    measure(&mut report)?;
-    println!("{}", report.render());
-    Ok(())
+    super::built_for_speed("memory", measure)
 }
 
 /// Measures everything on one core.

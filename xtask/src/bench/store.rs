@@ -10,7 +10,6 @@ use nexus_store::events::NewEvent;
 use nexus_store::runtime::NewRequest;
 use nexus_store::{OpenMode, Store};
 
-use crate::command;
 use crate::disk;
 use crate::measure::{Report, Samples, Verdict, show};
 
@@ -21,24 +20,8 @@ const ROWS: usize = 10_000;
 /// What a message says.
 const TEXT: &str = "some words that a person would write";
 
-/// Measures in this process if it was built for speed, else in one that is.
 pub(super) fn run() -> Result<()> {
-    if cfg!(debug_assertions) {
-        return command::cargo(&[
-            "run",
-            "--quiet",
-            "--release",
-            "--package",
-            "xtask",
-            "--",
-            "bench",
-            "store",
-        ]);
-    }
-    let mut report = Report::default();
-    measure(&mut report)?;
-    println!("{}", report.render());
-    Ok(())
+    super::built_for_speed("store", measure)
 }
 
 fn measure(report: &mut Report) -> Result<()> {

@@ -57,14 +57,6 @@ async fn round(shared: &Arc<Shared>, label: &SessionLabel) -> Round {
     if shorten::serve(shared, label).await {
         return Round::Worked;
     }
-    match shared.waits_for_siblings(label).await {
-        Ok(true) => return Round::NothingToDo,
-        Ok(false) => {}
-        Err(error) => {
-            tracing::error!(session = %label, %error, hint = ?error.hint(), "ledger not read");
-            return Round::LedgerRefused;
-        }
-    }
     let worker = match is_worker {
         true => shared.parts.agents.session(label).await,
         false => Ok(None),
@@ -81,6 +73,15 @@ async fn round(shared: &Arc<Shared>, label: &SessionLabel) -> Round {
     let Ok(frame) = task::blocking(move || engine.framer(worker.as_ref())).await else {
         return Round::LedgerRefused;
     };
+    // Right before the claim: a report that comes in between would be taken alone.
+    match shared.waits_for_siblings(label).await {
+        Ok(true) => return Round::NothingToDo,
+        Ok(false) => {}
+        Err(error) => {
+            tracing::error!(session = %label, %error, hint = ?error.hint(), "ledger not read");
+            return Round::LedgerRefused;
+        }
+    }
     match shared.parts.agents.claim(label, &shared.parts.boot, frame).await {
         Ok(Some(claim)) => stages::process(shared, claim.into()).await,
         Ok(None) => return Round::NothingToDo,
